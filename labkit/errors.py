@@ -1,0 +1,127 @@
+"""Every exception that labkit raises, in one tree.
+
+A message is one sentence for a person: what was found, where, and what to do about it. Nothing in this module imports
+anything else of labkit, so every floor may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "BusinessRejection",
+    "CircuitBreakerOpenError",
+    "ClockError",
+    "ConfigError",
+    "CourseError",
+    "DeadlockError",
+    "DependencyError",
+    "ForeignAwaitableError",
+    "LabkitError",
+    "MiddlewareError",
+    "ServiceError",
+    "TraceFormatError",
+    "VirtualLoopError",
+]
+
+
+class LabkitError(Exception):
+    """The root of the tree: catch it to catch whatever labkit itself has to say."""
+
+
+class ClockError(LabkitError):
+    """A clock was used in a way that cannot work (re-entered, a negative advance, a time that is not a number)."""
+
+
+class DeadlockError(ClockError):
+    """Nothing is due any more and the main coroutine has not ended; the message names the tasks that wait.
+
+    Attributes:
+        waiting: the names of the tasks that wait for something that can no longer happen.
+    """
+
+    def __init__(self, message: str, waiting: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.waiting = tuple(waiting)
+
+
+class ForeignAwaitableError(ClockError):
+    """A coroutine on a virtual clock awaited something that does not belong to that clock; the message names it."""
+
+
+class VirtualLoopError(ClockError):
+    """Something was asked of a virtual event loop that needs the world outside: a socket, a thread, a process."""
+
+
+class ConfigError(LabkitError):
+    """A configuration cannot be used.
+
+    Attributes:
+        findings: what is wrong, one object a fault, in the order in which they stand in the file.
+    """
+
+    def __init__(self, message: str, findings: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
+
+
+class MiddlewareError(LabkitError):
+    """A chain or a stack cannot be built as asked."""
+
+
+class TraceFormatError(LabkitError):
+    """A file of recorded traces cannot be read as one."""
+
+
+class CourseError(LabkitError):
+    """The course folder cannot be laid out, opened or reset."""
+
+
+class ServiceError(LabkitError):
+    """A mock service cannot be started or told what to do."""
+
+
+class DependencyError(LabkitError):
+    """The dependency failed in a way that counts: it answered with a server error, or its reply broke off."""
+
+
+class BusinessRejection(LabkitError):
+    """The dependency works and says no, for example to an unknown part. Never retried; not a fault of the service."""
+
+
+class CircuitBreakerOpenError(LabkitError, RuntimeError):
+    """A breaker rejected the call before it reached the dependency. (Source: the toolkit's class of this name.)
+
+    Attributes:
+        target: the name under which the breaker keeps its state, or None when raised by hand.
+        retry_after: seconds until a call may be admitted as a probe, or None when the breaker cannot know.
+    """
+
+    __slots__ = ("retry_after", "target")
+
+    target: str | None
+    retry_after: float | None
+
+    def __getattr__(self, name: str) -> None:
+        # An unset slot reads None: raising is on the hot path of a rejection storm, an __init__ here would double its
+        # cost. (Only unset slots come this way.)
+        if name in ("target", "retry_after"):
+            return None
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_open_error, (type(self), self.args, self.target, self.retry_after, dict(self.__dict__)))
+
+
+def _rebuild_open_error(
+    cls: type[CircuitBreakerOpenError],
+    args: tuple[object, ...],
+    target: str | None,
+    retry_after: float | None,
+    state: dict[str, object],
+) -> CircuitBreakerOpenError:
+    error = cls(*args)
+    error.target = target
+    error.retry_after = retry_after
+    error.__dict__.update(state)
+    return error
