@@ -7,8 +7,7 @@ middleware itself and not a model of it.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 __all__ = ["Clock", "Deadline", "Event", "Task"]
@@ -63,8 +62,8 @@ class Event(Protocol):
         """Return once the flag is up."""
 
 
-class Deadline(AbstractAsyncContextManager["Deadline", None], Protocol):
-    """A limit on the time that a block may take: `async with clock.timeout(2.0): ...`.
+class Deadline(Protocol):
+    """A limit on the time that a block may take: `async with clock.timeout(2.0): ...` (plain `with` does the same).
 
     Leaving the block after the limit has cancelled it raises `TimeoutError`; a cancellation that came from outside
     stays one.
@@ -72,6 +71,16 @@ class Deadline(AbstractAsyncContextManager["Deadline", None], Protocol):
 
     def expired(self) -> bool:
         """Whether the limit was passed and the block was cancelled for it."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any, /) -> None: ...
+
+    def __aenter__(self) -> Awaitable[Any]: ...
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any, /
+    ) -> Awaitable[None]: ...
 
 
 @runtime_checkable
@@ -81,11 +90,14 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds since an arbitrary start; never goes back."""
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait. Zero or less gives way once to everything else that is due now."""
 
     def timeout(self, seconds: float | None) -> Deadline:
         """A limit on a block; None is no limit."""
+
+    def timeout_at(self, when: float) -> Deadline:
+        """A limit on a block by the time (as `now()` tells it) at which it ends; for blocks that share one limit."""
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> Task[T]:
         """Run a coroutine beside the current one; it begins once the current one waits."""

@@ -1,0 +1,67 @@
+"""labkit: the lab that teaches circuit breakers by running them.
+
+The public names are handed on when they are first asked for, so that `import labkit` costs next to nothing and brings
+neither matplotlib nor ipywidgets nor pydantic.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "labkit.errors": (
+        "BusinessRejection",
+        "CircuitBreakerOpenError",
+        "ConfigError",
+        "DeadlockError",
+        "DependencyError",
+        "ForeignAwaitableError",
+        "LabkitError",
+    ),
+    "labkit.timing": ("LoopClock", "VirtualClock", "VirtualLoop", "run_virtual"),
+    "labkit.config": (
+        "CircuitBreakerMiddlewareConfig",
+        "FallbackMiddlewareConfig",
+        "RetryMiddlewareConfig",
+        "TimeoutMiddlewareConfig",
+        "load_stack_config",
+    ),
+    "labkit.policies": ("CircuitBreakerState",),
+    "labkit.middleware": (
+        "BreakerEvent",
+        "CircuitBreakerMiddleware",
+        "FallbackMiddleware",
+        "FunctionMiddleware",
+        "FunctionMiddlewareChain",
+        "FunctionMiddlewareContext",
+        "RetryMiddleware",
+        "Stack",
+        "TimeoutMiddleware",
+        "Unavailable",
+    ),
+    "labkit.services": ("PartsAdapter", "PartsAvailability"),
+    "labkit.scenario": ("BreakerSession",),
+    "labkit.widgets": ("state_stepper",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *_HOME_OF]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,215 @@
+"""Real time, on asyncio: what an application uses. The only module of labkit that reads the wall clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import AbstractEventLoop, CancelledError, TimerHandle, current_task, get_running_loop
+from asyncio.events import _get_running_loop
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from labkit.errors import ClockError
+
+__all__ = ["LoopClock"]
+
+T = TypeVar("T")
+
+
+class LoopDeadline:
+    """A limit on a block, on asyncio; `with` and `async with` both enter it.
+
+    Does what `asyncio.timeout` does, for less: calls under one limit end in nearly the order in which they began, so
+    they queue and one timer serves the whole queue, where asyncio pushes and cancels a timer for each call.
+    """
+
+    __slots__ = ("_cancelling", "_clock", "_expired", "_line", "_seconds", "_task", "_when")
+    _line: _Line | None
+
+    def __init__(self, clock: LoopClock, seconds: float | None) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._expired = False
+        self._task: asyncio.Task[Any] | None = None
+        self._line: _Line | None = None
+
+    def expired(self) -> bool:
+        """Whether the limit was passed and the block was cancelled for it."""
+        return self._expired
+
+    def __enter__(self) -> LoopDeadline:
+        loop = get_running_loop()
+        task = current_task(loop)
+        if task is None:
+            raise ClockError("a timeout can only be entered by a task of the running event loop")
+        self._task = task
+        self._cancelling = task.cancelling()
+        seconds = self._seconds
+        if seconds is not None:
+            lines = self._clock._lines_of(loop)
+            line = lines.get(seconds)
+            if line is None:
+                line = lines[seconds] = _Line(loop, lines, seconds)
+            self._when = loop.time() + (seconds if seconds > 0 else 0.0)
+            self._line = line
+            line.join(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        task = self._task
+        self._task = None
+        if self._line is not None:
+            self._line.leave(self)
+        if self._expired and task is not None and task.uncancel() <= self._cancelling and kind is not None:
+            if issubclass(kind, CancelledError):
+                raise TimeoutError from error
+
+    async def __aenter__(self) -> LoopDeadline:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.__exit__(kind, error, trace)
+
+
+class _Line:
+    """The deadlines of one length on one loop, in the order in which they fall due."""
+
+    __slots__ = ("_dead", "_deadlines", "_lines", "_loop", "_seconds", "_timer")
+
+    def __init__(self, loop: AbstractEventLoop, lines: dict[float, _Line], seconds: float) -> None:
+        self._loop = loop
+        self._lines = lines
+        self._seconds = seconds
+        self._deadlines: deque[LoopDeadline] = deque()
+        self._timer: TimerHandle | None = None
+        self._dead = 0
+
+    def join(self, deadline: LoopDeadline) -> None:
+        self._deadlines.append(deadline)
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline._when, self._due)
+
+    def leave(self, deadline: LoopDeadline) -> None:
+        deadlines = self._deadlines
+        if deadlines and deadlines[0] is deadline:
+            deadlines.popleft()
+            while deadlines and deadlines[0]._task is None:
+                deadlines.popleft()
+                self._dead -= 1
+        elif not deadline._expired:
+            self._dead += 1
+            if self._dead > 64 and self._dead * 2 > len(deadlines):  # one that hangs must not hold those behind it
+                self._deadlines = deque(waiting for waiting in deadlines if waiting._task is not None)
+                self._dead = 0
+
+    def _due(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        deadlines = self._deadlines
+        while deadlines:
+            first = deadlines[0]
+            if first._task is None:
+                deadlines.popleft()
+                self._dead -= 1
+            elif first._when <= now:
+                deadlines.popleft()
+                first._expired = True
+                first._task.cancel()
+            else:
+                self._timer = self._loop.call_at(first._when, self._due)
+                return
+        self._lines.pop(self._seconds, None)  # a length that is no longer used leaves nothing behind
+
+
+class _TimedDeadline:
+    """A limit with a timer of its own: for limits that end at a given time, of which no two are alike."""
+
+    __slots__ = ("_deadline", "_timer", "_when")
+
+    def __init__(self, clock: LoopClock, when: float) -> None:
+        self._deadline = LoopDeadline(clock, None)
+        self._when = when
+
+    def expired(self) -> bool:
+        """Whether the limit was passed and the block was cancelled for it."""
+        return self._deadline._expired
+
+    def __enter__(self) -> _TimedDeadline:
+        self._deadline.__enter__()
+        self._timer = get_running_loop().call_at(self._when, self._due)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._timer.cancel()
+        self._deadline.__exit__(kind, error, trace)
+
+    def _due(self) -> None:
+        if self._deadline._task is not None:
+            self._deadline._expired = True
+            self._deadline._task.cancel()
+
+    async def __aenter__(self) -> _TimedDeadline:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.__exit__(kind, error, trace)
+
+
+class LoopClock:
+    """The running asyncio loop's time and tasks. Also runs on a `VirtualLoop`, unchanged.
+
+    Nothing is bound when it is made, so one may be made at module level and shared; each use belongs to the loop that
+    runs at that moment.
+    """
+
+    def __init__(self) -> None:
+        self._lines: WeakKeyDictionary[AbstractEventLoop, dict[float, _Line]] = WeakKeyDictionary()
+        # The last loop and its lines as one value, so that a thread with another loop cannot come between the two.
+        self._last: tuple[AbstractEventLoop | None, dict[float, _Line]] = (None, {})
+        self._tasks: set[asyncio.Task[Any]] = set()  # the loop itself only keeps weak references
+
+    def now(self) -> float:
+        """The running loop's time in seconds; the machine's monotonic time where no loop runs."""
+        loop = _get_running_loop()
+        return loop.time() if loop is not None else time.monotonic()
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """Wait for so many seconds; zero or less gives way once."""
+        if seconds != seconds:
+            raise ClockError("cannot sleep for NaN seconds")
+        return asyncio.sleep(seconds)
+
+    def timeout(self, seconds: float | None) -> LoopDeadline:
+        """A limit on a block; None is no limit."""
+        if seconds is not None and seconds != seconds:
+            raise ClockError("a timeout of NaN seconds means nothing")
+        return LoopDeadline(self, seconds)
+
+    def timeout_at(self, when: float) -> _TimedDeadline:
+        """A limit on a block by the loop's time at which it ends; for blocks that share one limit."""
+        return _TimedDeadline(self, when)
+
+    def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Run a coroutine as a task of the running loop."""
+        if not hasattr(coro, "send"):
+            raise ClockError(f"start() takes a coroutine, such as main(), and not {coro!r}")
+        task = get_running_loop().create_task(coro, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def event(self) -> asyncio.Event:
+        """A new flag, down."""
+        return asyncio.Event()
+
+    def _lines_of(self, loop: AbstractEventLoop) -> dict[float, _Line]:
+        last, lines = self._last
+        if last is not loop:
+            found = self._lines.get(loop)
+            if found is None:
+                found = self._lines[loop] = {}
+            lines = found
+            self._last = (loop, lines)
+        return lines

@@ -1,0 +1,701 @@
+"""A small kernel that drives coroutines from a heap of due times: no event loop, no waiting, the same every time.
+
+How it works. A coroutine on this clock yields one of two things to the kernel: a float (wake me after so many seconds)
+or `_PARKED` (somebody else will wake me). A heap holds what is due, ordered by time and then by the order in which it
+was scheduled, so that simultaneous events have one order and two runs are equal. Anything else that a coroutine yields
+comes from another world (asyncio's futures, for one) and ends the run with an error that names the coroutine.
+
+Cancellation follows asyncio to the letter, since the middleware is written for both: `cancel()` throws
+`asyncio.CancelledError` where the task waits, is passed on to a task that it awaits, and is counted, so that a deadline
+can tell its own cancellation from one that came from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import types
+import weakref
+from asyncio import CancelledError
+from asyncio.events import _get_running_loop, _set_running_loop
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+from labkit.errors import ClockError, DeadlockError, ForeignAwaitableError
+
+__all__ = ["VirtualClock", "VirtualTask"]
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+_INF = math.inf
+
+
+class _Parked:
+    def __repr__(self) -> str:
+        return "<parked>"
+
+
+_PARKED = _Parked()
+
+
+@types.coroutine
+def _park() -> Generator[Any, None, None]:
+    yield _PARKED
+
+
+class _Nothing:
+    """An awaitable that is done at once; lets `async with` be served by plain methods."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return iter(())  # type: ignore[return-value]
+
+
+_NOTHING = _Nothing()
+
+
+class VirtualTask(Generic[T]):
+    """A coroutine that runs on a `VirtualClock`; behaves as an `asyncio.Task` does where both have the method."""
+
+    __slots__ = (
+        "_awaiting",
+        "_cancelling",
+        "_clock",
+        "_context",
+        "_coro",
+        "_done",
+        "_error",
+        "_must_cancel",
+        "_name",
+        "_result",
+        "_retrieved",
+        "_send",
+        "_token",
+        "_waiters",
+    )
+
+    def __init__(self, clock: VirtualClock, coro: Coroutine[Any, Any, T], name: str | None) -> None:
+        self._clock = clock
+        self._coro = coro
+        self._send = coro.send
+        self._name = name
+        self._context = copy_context().run
+        self._token = 0  # a heap entry with another token is stale
+        self._done = False
+        self._result: T | None = None
+        self._error: BaseException | None = None
+        self._retrieved = False
+        self._cancelling = 0
+        self._must_cancel = False
+        self._awaiting: VirtualTask[Any] | None = None
+        self._waiters: list[VirtualTask[Any]] | None = None
+
+    def get_name(self) -> str:
+        """The task's name: as given, else the coroutine's own."""
+        return self._name or _name_of(self._coro)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Ask the task to end: `CancelledError` is raised where it waits. False if it has ended already."""
+        if self._done:
+            return False
+        self._cancelling += 1
+        awaited = self._awaiting
+        if awaited is not None and awaited.cancel(msg):
+            return True  # as in asyncio: who awaits a task cancels that task, and hears of it when it ends
+        self._must_cancel = True
+        clock = self._clock
+        if clock._current is not self:  # parked: wake it, whatever it waits for; running: it is told when it next waits
+            self._token += 1
+            heappush(clock._heap, (clock._now, next(clock._order), self, self._token))
+        return True
+
+    def cancelling(self) -> int:
+        """How many requests to cancel the task are not taken back."""
+        return self._cancelling
+
+    def uncancel(self) -> int:
+        """Take back one request to cancel; gives how many remain."""
+        if self._cancelling > 0:
+            self._cancelling -= 1
+            if self._cancelling == 0 and self._clock._current is self:
+                self._must_cancel = False  # it cancelled itself and thought better of it (as asyncio does since 3.13)
+        return self._cancelling
+
+    def done(self) -> bool:
+        """Whether the task has ended, in whatever way."""
+        return self._done
+
+    def cancelled(self) -> bool:
+        """Whether the task ended by being cancelled."""
+        return self._done and isinstance(self._error, CancelledError)
+
+    def result(self) -> T:
+        """What the coroutine returned; raises what it raised, and `ClockError` if it still runs."""
+        if not self._done:
+            raise ClockError(f"task '{self.get_name()}' has no result yet: it still runs")
+        self._retrieved = True
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._result)
+
+    def exception(self) -> BaseException | None:
+        """What the coroutine raised, or None; raises `CancelledError` if it was cancelled."""
+        if not self._done:
+            raise ClockError(f"task '{self.get_name()}' has no result yet: it still runs")
+        self._retrieved = True
+        if isinstance(self._error, CancelledError):
+            raise self._error
+        return self._error
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._done:
+            me = self._clock._current
+            if me is self or me is None:
+                raise ClockError(f"task '{self.get_name()}' cannot await itself, nor be awaited from outside its clock")
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(me)
+            me._awaiting = self
+            try:
+                yield _PARKED
+            finally:
+                me._awaiting = None
+                if not self._done:
+                    self._waiters.remove(me)
+        return self.result()
+
+    def __repr__(self) -> str:
+        how = "running"
+        if self._done:
+            how = "cancelled" if self.cancelled() else "done" if self._error is None else f"failed: {self._error!r}"
+        return f"<VirtualTask {self.get_name()!r} {how}>"
+
+
+class VirtualDeadline:
+    """A limit on a block in virtual time; `with` and `async with` both enter it."""
+
+    __slots__ = ("_armed", "_cancelling", "_clock", "_expired", "_line", "_order", "_seconds", "_task", "_when")
+
+    def __init__(self, clock: VirtualClock, seconds: float | None) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._expired = False
+        self._armed = False
+
+    def expired(self) -> bool:
+        """Whether the limit was passed and the block was cancelled for it."""
+        return self._expired
+
+    def __enter__(self) -> VirtualDeadline:
+        clock = self._clock
+        task = clock._current
+        if task is None:
+            raise ClockError("a timeout can only be entered by a task that runs on its VirtualClock")
+        self._task = task
+        self._cancelling = task._cancelling
+        seconds = self._seconds
+        if seconds is not None and seconds != _INF:
+            line = clock._lines.get(seconds)
+            if line is None:
+                line = clock._lines[seconds] = _Line(clock, seconds)
+            self._when = clock._now + seconds if seconds > 0 else clock._now
+            self._join(line)
+        return self
+
+    def _join(self, line: _Line) -> None:
+        self._armed = True
+        self._line = line
+        self._order = next(self._clock._order)
+        deadlines = line.deadlines
+        deadlines.append(self)
+        if not line.pending:
+            line.pending = True
+            heappush(self._clock._heap, (self._when, self._order, None, line))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._armed:
+            self._armed = False
+            deadlines = self._line.deadlines
+            while deadlines and not deadlines[0]._armed:
+                deadlines.popleft()
+        elif self._expired and self._task.uncancel() <= self._cancelling and kind is not None:
+            if issubclass(kind, CancelledError):
+                raise TimeoutError from error
+
+    def __aenter__(self) -> Any:
+        self.__enter__()
+        return _Ready(self)
+
+    def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> Any:
+        self.__exit__(kind, error, trace)
+        return _NOTHING
+
+
+class _TimedDeadline(VirtualDeadline):
+    """A limit that ends at a given time."""
+
+    __slots__ = ()
+
+    def __init__(self, clock: VirtualClock, when: float) -> None:
+        super().__init__(clock, None)
+        self._when = when
+
+    def __enter__(self) -> VirtualDeadline:
+        super().__enter__()
+        if self._when != _INF:
+            self._when = max(self._when, self._clock._now)
+            self._join(_Line(self._clock, None))
+        return self
+
+
+class _Line:
+    """Deadlines of one length, which fall due in the order in which they began: only the first needs to be in the heap.
+
+    Most calls end in time, so that most deadlines never cost a heap more than a queue does.
+    """
+
+    __slots__ = ("clock", "deadlines", "pending", "seconds")
+
+    def __init__(self, clock: VirtualClock, seconds: float | None) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.deadlines: deque[VirtualDeadline] = deque()
+        self.pending = False  # whether the heap holds an entry for this line
+
+    def _due(self, at: float) -> None:
+        clock = self.clock
+        deadlines = self.deadlines
+        while deadlines:
+            first = deadlines[0]
+            if not first._armed:
+                deadlines.popleft()
+            elif first._when <= at and (not clock._heap or first._order < clock._heap[0][1] or at < clock._heap[0][0]):
+                deadlines.popleft()
+                first._armed = False
+                first._expired = True
+                clock._now = at
+                first._task.cancel()
+            else:  # under its own place in the order, as if it had been there all along
+                heappush(clock._heap, (first._when, first._order, None, self))
+                return
+        self.pending = False
+        if self.seconds is not None:
+            clock._lines.pop(self.seconds, None)
+
+
+class _Ready:
+    """An awaitable that gives its value at once."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._value
+        yield  # makes this a generator, which is how a value is returned without waiting
+
+
+class VirtualEvent:
+    """A flag on a `VirtualClock`; waiters wake in the order in which they came."""
+
+    __slots__ = ("_clock", "_set", "_waiters")
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._set = False
+        self._waiters: list[VirtualTask[Any]] = []
+
+    def is_set(self) -> bool:
+        """Whether the flag is up."""
+        return self._set
+
+    def set(self) -> None:
+        """Raise the flag and wake all who wait."""
+        self._set = True
+        waiters, self._waiters = self._waiters, []
+        for task in waiters:
+            self._clock._wake(task)
+
+    def clear(self) -> None:
+        """Lower the flag."""
+        self._set = False
+
+    async def wait(self) -> bool:
+        """Return True once the flag is up."""
+        if not self._set:
+            task = self._clock._running_task("wait for an event")
+            self._waiters.append(task)
+            try:
+                await _park()
+            except BaseException:
+                if task in self._waiters:
+                    self._waiters.remove(task)
+                raise
+        return True
+
+
+class VirtualClock:
+    """Virtual time, in seconds. See `labkit.timing.Clock` for what it offers to the coroutines that run on it.
+
+    Args:
+        start: what `now()` reads at first.
+
+    Example:
+        >>> clock = VirtualClock()
+        >>> async def main():
+        ...     await clock.sleep(3600)
+        ...     return clock.now()
+        >>> clock.run(main())
+        3600.0
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = float(start)
+        self._heap: list[tuple[float, int, VirtualTask[Any] | None, Any]] = []
+        self._order = count()
+        self._current: VirtualTask[Any] | None = None
+        self._tasks: dict[VirtualTask[Any], None] = {}  # alive, in the order in which they were started
+        self._unheard: list[VirtualTask[Any]] = []  # ended in an error that nobody has asked for
+        self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
+        self._lines: dict[float, _Line] = {}
+        self._fatal: BaseException | None = None
+        self._driving = False
+
+    # -- what coroutines ask ---------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Virtual seconds; goes forward only, and only when everything due before has run."""
+        return self._now
+
+    @types.coroutine
+    def sleep(self, seconds: float) -> Generator[Any, None, None]:
+        """Wait for so many virtual seconds; zero or less gives way once to what is due now."""
+        yield seconds  # nothing else here: of all that can be awaited, a bare generator costs least
+
+    def timeout(self, seconds: float | None) -> VirtualDeadline:
+        """A limit on a block; None is no limit."""
+        if seconds is not None and seconds != seconds:
+            raise ClockError("a timeout of NaN seconds means nothing")
+        return VirtualDeadline(self, seconds)
+
+    def timeout_at(self, when: float) -> VirtualDeadline:
+        """A limit on a block by the time at which it ends, for several blocks that share one limit."""
+        return _TimedDeadline(self, when)
+
+    def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> VirtualTask[T]:
+        """Run a coroutine beside the current one; it begins once the current one waits, or at the next `advance`."""
+        if not hasattr(coro, "send"):
+            raise ClockError(f"start() takes a coroutine, such as main(), and not {coro!r}")
+        task: VirtualTask[T] = VirtualTask(self, coro, name)
+        self._tasks[task] = None
+        heappush(self._heap, (self._now, next(self._order), task, 0))
+        return task
+
+    def event(self) -> VirtualEvent:
+        """A new flag, down."""
+        return VirtualEvent(self)
+
+    # -- what drives them ------------------------------------------------------------------------------------------
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end and give its result; time jumps over every wait.
+
+        What still runs when it ends is cancelled and may clean up (in virtual time), and abandoned asynchronous
+        generators are closed. May be called inside a running asyncio loop (a notebook's) and in any thread, since it
+        needs neither.
+
+        Raises:
+            DeadlockError: nothing is due any more and `main` still waits; names the waiting tasks.
+            ForeignAwaitableError: something was awaited that is not this clock's; names the coroutine.
+            ClockError: the clock is running already.
+        """
+        if not hasattr(main, "send"):
+            raise ClockError(f"run() takes a coroutine, such as main(), and not {main!r}")
+        if self._driving:
+            main.close()
+            raise ClockError("this VirtualClock runs already; await the coroutine, or start() it")
+        with self._drive():
+            task = self.start(main)
+            try:
+                self._play(_INF, task)
+                if not task._done:
+                    self._deadlock(f"'{task.get_name()}' has not ended")
+                task._retrieved = True
+                self._end_the_rest()
+            except BaseException:
+                self._drop_everything()  # an interrupt, say, must not leave half a run behind for the next one
+                raise
+        return task.result()
+
+    def advance(self, seconds: float) -> None:
+        """Play everything that is due within so many seconds, then stand at that time. For stepping by hand."""
+        if not (seconds >= 0 and seconds != _INF):
+            raise ClockError(f"time only goes forward by a finite number of seconds, and {seconds!r} is not one")
+        target = self._now + seconds
+        with self._drive():
+            self._play(target, None)
+            self._now = target
+
+    def settle(self) -> None:
+        """Play everything that is due now."""
+        with self._drive():
+            self._play(self._now, None)
+
+    def close(self) -> None:
+        """End whatever still runs on this clock: cancel it, let it clean up, close its asynchronous generators."""
+        with self._drive():
+            self._end_the_rest()
+
+    # -- the kernel ------------------------------------------------------------------------------------------------
+
+    def _play(self, until: float, stop: VirtualTask[Any] | None) -> None:
+        heap = self._heap
+        cancelled = CancelledError
+        parked = _PARKED
+        pop, push, order = heappop, heappush, self._order
+        while heap and heap[0][0] <= until:
+            due, _, task, token = pop(heap)
+            if task is None:
+                token._due(due)
+                continue
+            if task._token != token or task._done:
+                continue
+            self._now = due
+            self._current = task
+            try:
+                if task._must_cancel:
+                    task._must_cancel = False
+                    command = task._context(task._coro.throw, cancelled())
+                else:
+                    command = task._context(task._send, None)
+            except StopIteration as stopped:
+                self._current = None
+                task._result = stopped.value
+                self._finish(task, None)
+                if self._fatal is not None or task is stop:
+                    break
+                continue
+            except BaseException as error:
+                self._current = None
+                self._finish(task, error)
+                if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                    self._fatal = self._fatal or error
+                if self._fatal is not None or task is stop:
+                    break
+                continue
+            self._current = None
+            task._token = token = token + 1
+            if command.__class__ is float and command > 0.0 and not task._must_cancel:
+                if command != _INF:
+                    push(heap, (due + command, next(order), task, token))
+            elif command is parked:
+                if task._must_cancel:
+                    self._told_to_cancel(task)
+            else:
+                self._sleep_or_foreign(task, command)
+            if self._fatal is not None:
+                break
+        if self._fatal is not None:
+            self._abort()
+
+    def _sleep_or_foreign(self, task: VirtualTask[Any], command: object) -> None:
+        if not isinstance(command, (int, float)):
+            self._fatal = self._fatal or self._foreign(task, command)
+        elif command != command:
+            self._fatal = self._fatal or ClockError(f"task '{task.get_name()}' cannot sleep for NaN seconds")
+        elif command != _INF or task._must_cancel:
+            wait = 0.0 if task._must_cancel else max(0.0, command)
+            heappush(self._heap, (self._now + wait, next(self._order), task, task._token))
+
+    def _told_to_cancel(self, task: VirtualTask[Any]) -> None:
+        # It was cancelled while it ran, and now waits: for a task, which is cancelled in its stead, or for anything.
+        awaited = task._awaiting
+        if awaited is not None and awaited.cancel():
+            task._must_cancel = False
+        else:
+            heappush(self._heap, (self._now, next(self._order), task, task._token))
+
+    def _wake(self, task: VirtualTask[Any]) -> None:
+        heappush(self._heap, (self._now, next(self._order), task, task._token))
+
+    def _finish(self, task: VirtualTask[Any], error: BaseException | None) -> None:
+        task._done = True
+        self._tasks.pop(task, None)
+        if error is not None:
+            task._error = error
+            if not isinstance(error, CancelledError):
+                self._unheard.append(task)
+        waiters = task._waiters
+        if waiters:
+            for waiter in waiters:
+                self._wake(waiter)
+
+    def _running_task(self, wish: str) -> VirtualTask[Any]:
+        if self._current is None:
+            raise ClockError(f"only a task that runs on this VirtualClock can {wish}")
+        return self._current
+
+    def _end_the_rest(self) -> None:
+        while self._tasks:
+            leftover = list(self._tasks)
+            for task in leftover:
+                task.cancel()
+            self._play(_INF, None)
+            if self._tasks and not self._heap and all(task in self._tasks for task in leftover):
+                self._deadlock("tasks refuse to end when cancelled")
+        while self._generators:
+            for agen in self._open_generators():
+                self.start(agen.aclose(), name=f"close {_name_of(agen)}")
+            self._play(_INF, None)
+        self._report_unheard()
+
+    def _open_generators(self) -> list[AsyncGenerator[Any, Any]]:
+        found = [agen for ref in self._generators.values() if (agen := ref()) is not None]
+        self._generators.clear()
+        return found
+
+    def _report_unheard(self) -> None:
+        unheard, self._unheard = self._unheard, []
+        for task in unheard:
+            if not task._retrieved:
+                _logger.error("task '%s' failed and nobody asked for its result", task.get_name(), exc_info=task._error)
+
+    def _deadlock(self, what: str) -> NoReturn:
+        waiting = [task.get_name() for task in self._tasks]
+        places = "; ".join(f"'{task.get_name()}' {_waits_at(task._coro)}" for task in self._tasks)
+        self._fatal = DeadlockError(
+            f"nothing is due any more at {self._now:g} s and {what}; waiting: {places}", waiting=waiting
+        )
+        self._abort()
+
+    def _abort(self) -> NoReturn:
+        fatal, self._fatal = self._fatal, None
+        assert fatal is not None
+        self._drop_everything()
+        raise fatal
+
+    def _drop_everything(self) -> None:
+        tasks = list(self._tasks)
+        self._tasks.clear()
+        self._heap.clear()
+        self._lines.clear()
+        for task in tasks:
+            task._done = True
+            task._error = CancelledError()
+            try:
+                task._coro.close()
+            except (Exception, CancelledError) as error:
+                _logger.debug("task '%s' did not close quietly: %r", task.get_name(), error)
+        self._generators.clear()
+        self._unheard.clear()
+
+    def _foreign(self, task: VirtualTask[Any], what: object) -> ForeignAwaitableError:
+        inner = _innermost(task._coro)
+        shown = "a bare yield (asyncio.sleep(0), perhaps)" if what is None else repr(what)
+        return ForeignAwaitableError(
+            f"coroutine '{_name_of(inner)}'{_line_of(inner)} in task '{task.get_name()}' awaited {shown}, "
+            "which is not this VirtualClock's; await clock.sleep, clock.timeout or clock.event, or run asyncio code with run_virtual()"
+        )
+
+    @contextmanager
+    def _drive(self) -> Iterator[None]:
+        if self._driving:
+            raise ClockError("this VirtualClock runs already; from inside a task, await or start() instead")
+        self._driving = True
+        outer = _get_running_loop()
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=self._generator_begins, finalizer=self._generator_dropped)
+        _set_running_loop(cast(Any, _NoLoop(self)))  # asyncio called from inside is an error that names the caller
+        try:
+            yield
+        finally:
+            _set_running_loop(outer)
+            sys.set_asyncgen_hooks(*hooks)
+            self._driving = False
+
+    def _generator_begins(self, agen: AsyncGenerator[Any, Any]) -> None:
+        key = id(agen)
+        generators = self._generators
+        generators[key] = weakref.ref(agen, lambda _, key=key: generators.pop(key, None))  # type: ignore[misc]
+
+    def _generator_dropped(self, agen: AsyncGenerator[Any, Any]) -> None:
+        # As asyncio does: whoever dropped it without closing it gets it closed, one turn later.
+        self._generators.pop(id(agen), None)
+        self.start(agen.aclose(), name=f"close {_name_of(agen)}")
+
+
+class _NoLoop:
+    """Stands where asyncio looks for its running loop: whatever asyncio wants of it ends the run with a clear error."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def create_task(self, coro: Any, **_: Any) -> NoReturn:
+        """Close the coroutine (nobody will ever await it), then refuse."""
+        coro.close()
+        self._refuse("create_task")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse(name)
+
+    def _refuse(self, name: str) -> NoReturn:
+        clock = self._clock
+        task = clock._current
+        frame = sys._getframe(2)
+        while frame.f_back is not None and _is_inside(frame):
+            frame = frame.f_back
+        where = f"'{frame.f_code.co_qualname}' (line {frame.f_lineno})"
+        error = ForeignAwaitableError(
+            f"coroutine {where} in task '{task.get_name() if task else '?'}' used asyncio ({name} of an event loop), "
+            "but it runs on a VirtualClock; use clock.sleep, clock.timeout, clock.start or clock.event, "
+            "or run it with run_virtual()"
+        )
+        if task is not None:
+            clock._fatal = clock._fatal or error  # the run ends with it even if the coroutine swallows it
+        raise error
+
+
+_INNER = ("cr_await", "ag_await", "gi_yieldfrom")
+
+
+def _innermost(coro: Any) -> Any:
+    """The coroutine or generator that waits, at the end of the chain of awaits; asyncio's own and ours do not count."""
+    while True:
+        inner = next((x for name in _INNER if (x := getattr(coro, name, None)) is not None), None)
+        frame = _frame_of(inner)
+        if inner is None or not hasattr(inner, "send") or (frame is not None and _is_inside(frame)):
+            return coro
+        coro = inner
+
+
+def _is_inside(frame: types.FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return file == __file__ or "asyncio" in file.replace("\\", "/").split("/")
+
+
+def _frame_of(coro: Any) -> types.FrameType | None:
+    return getattr(coro, "cr_frame", None) or getattr(coro, "ag_frame", None) or getattr(coro, "gi_frame", None)
+
+
+def _name_of(coro: Any) -> str:
+    return getattr(coro, "__qualname__", None) or type(coro).__name__
+
+
+def _line_of(coro: Any) -> str:
+    frame = _frame_of(coro)
+    return f" (line {frame.f_lineno})" if frame is not None else ""
+
+
+def _waits_at(coro: Any) -> str:
+    inner = _innermost(coro)
+    return f"in '{_name_of(inner)}'{_line_of(inner)}"

@@ -1,0 +1,162 @@
+"""An asyncio event loop whose time jumps to the next due callback.
+
+For code that is written against asyncio itself (`asyncio.sleep`, `timeout`, `gather`, `Event`, `Queue`), a learner's
+own or the real toolkit's. Slower than `VirtualClock`, which serves wherever only a `Clock` is awaited. The world outside
+(sockets, threads, processes, signals) does not live in virtual time: asking for it is an error that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio.events import _get_running_loop, _set_running_loop
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, TypeVar
+
+from labkit.errors import ClockError, DeadlockError, VirtualLoopError
+
+__all__ = ["VirtualLoop", "run_virtual"]
+
+T = TypeVar("T")
+
+
+class _Jump:
+    """Stands where a loop has its selector: instead of waiting it moves the loop's time to what is due next."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Jump, if there is nothing to do now; refuse to wait for ever."""
+        if timeout is None:
+            self._loop._idle()
+        elif timeout > 0:
+            self._loop._jump()
+        return []
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An asyncio event loop in virtual time, which begins at 0.0 seconds.
+
+    Raises:
+        DeadlockError: nothing is due any more and the loop has not been stopped; names the waiting tasks.
+        VirtualLoopError: a socket, thread, process or signal was asked for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._virtual_now = 0.0
+        self._selector = _Jump(self)
+
+    @property
+    def _clock_resolution(self) -> float:
+        # asyncio runs what is due before now plus this, for the sake of coarse real clocks. Here the smallest step that
+        # a float can make: what is due now runs now, and nothing runs before its time.
+        return math.ulp(self._virtual_now)
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, value: float) -> None:
+        """The base class sets the real clock's; it does not matter here."""
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._virtual_now
+
+    def _jump(self) -> None:
+        due = self._scheduled[0]._when  # type: ignore[attr-defined]
+        if due == math.inf:
+            self._idle()
+        self._virtual_now = max(self._virtual_now, due)
+
+    def _idle(self) -> NoReturn:
+        waiting = sorted(task.get_name() for task in asyncio.all_tasks(self))
+        raise DeadlockError(
+            f"nothing is due any more at {self._virtual_now:g} s and the loop is not done; waiting: "
+            + (", ".join(f"'{name}'" for name in waiting) or "no task"),
+            waiting=waiting,
+        )
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """No events come from outside."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who would have to be woken."""
+
+
+def _refusal(name: str, what: str) -> Callable[..., NoReturn]:
+    def refuse(self: VirtualLoop, *args: Any, **kwargs: Any) -> NoReturn:
+        for value in args:
+            if asyncio.iscoroutine(value):
+                value.close()
+        raise VirtualLoopError(
+            f"{name}() needs {what}, which does not live in virtual time; "
+            "use a mock service, or a real loop with LoopClock"
+        )
+
+    refuse.__name__ = name
+    refuse.__doc__ = f"Refused: it needs {what}."
+    return refuse
+
+
+for _name, _what in {
+    "run_in_executor": "a thread",
+    "getaddrinfo": "the network",
+    "getnameinfo": "the network",
+    "create_connection": "a socket",
+    "create_server": "a socket",
+    "create_unix_connection": "a socket",
+    "create_unix_server": "a socket",
+    "create_datagram_endpoint": "a socket",
+    "connect_accepted_socket": "a socket",
+    "start_tls": "a socket",
+    "sock_accept": "a socket",
+    "sock_connect": "a socket",
+    "sock_recv": "a socket",
+    "sock_recv_into": "a socket",
+    "sock_recvfrom": "a socket",
+    "sock_recvfrom_into": "a socket",
+    "sock_sendall": "a socket",
+    "sock_sendto": "a socket",
+    "sock_sendfile": "a socket",
+    "sendfile": "a socket",
+    "add_reader": "a file descriptor",
+    "remove_reader": "a file descriptor",
+    "add_writer": "a file descriptor",
+    "remove_writer": "a file descriptor",
+    "connect_read_pipe": "a pipe",
+    "connect_write_pipe": "a pipe",
+    "subprocess_exec": "a process",
+    "subprocess_shell": "a process",
+    "add_signal_handler": "a signal",
+    "remove_signal_handler": "a signal",
+}.items():
+    setattr(VirtualLoop, _name, _refusal(_name, _what))
+
+
+def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+    """Run an asyncio coroutine in virtual time and give its result; also inside a running (notebook's) loop.
+
+    Raises:
+        DeadlockError: nothing is due any more and `main` still waits.
+        VirtualLoopError: a socket, thread, process or signal was asked for.
+
+    Example:
+        >>> import asyncio
+        >>> async def main():
+        ...     await asyncio.sleep(86_400)
+        ...     return asyncio.get_running_loop().time()
+        >>> run_virtual(main())
+        86400.0
+    """
+    if not asyncio.iscoroutine(main):
+        raise ClockError(f"run_virtual() takes a coroutine, such as main(), and not {main!r}")
+    outer = _get_running_loop()
+    _set_running_loop(None)  # a notebook's loop stands still meanwhile, as it does for any synchronous call
+    try:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(main)
+    finally:
+        _set_running_loop(outer)
