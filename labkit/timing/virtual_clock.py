@@ -299,8 +299,8 @@ class _Ready:
         self._value = value
 
     def __await__(self) -> Generator[Any, None, Any]:
+        yield from ()
         return self._value
-        yield  # makes this a generator, which is how a value is returned without waiting
 
 
 class VirtualEvent:
@@ -602,7 +602,8 @@ class VirtualClock:
         shown = "a bare yield (asyncio.sleep(0), perhaps)" if what is None else repr(what)
         return ForeignAwaitableError(
             f"coroutine '{_name_of(inner)}'{_line_of(inner)} in task '{task.get_name()}' awaited {shown}, "
-            "which is not this VirtualClock's; await clock.sleep, clock.timeout or clock.event, or run asyncio code with run_virtual()"
+            "which is not this VirtualClock's; await clock.sleep, clock.timeout or clock.event, "
+            "or run asyncio code with run_virtual()"
         )
 
     @contextmanager

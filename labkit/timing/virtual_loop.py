@@ -1,8 +1,8 @@
 """An asyncio event loop whose time jumps to the next due callback.
 
 For code that is written against asyncio itself (`asyncio.sleep`, `timeout`, `gather`, `Event`, `Queue`), a learner's
-own or the real toolkit's. Slower than `VirtualClock`, which serves wherever only a `Clock` is awaited. The world outside
-(sockets, threads, processes, signals) does not live in virtual time: asking for it is an error that says so.
+own or the real toolkit's. Slower than `VirtualClock`, which serves wherever only a `Clock` is awaited. The world
+outside (sockets, threads, processes, signals) does not live in virtual time: asking for it is an error that says so.
 """
 
 from __future__ import annotations

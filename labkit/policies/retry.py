@@ -1,0 +1,109 @@
+"""Try again, but not always, not at once and not for ever. labkit's own: the toolkit has no retry middleware.
+
+Exponential back-off with a cap and full jitter: before attempt n + 1 it waits a random time between zero and
+`base_delay * factor ** (n - 1)`, at most `max_delay`. Source of the pattern: Azure Architecture Center, Retry pattern;
+full jitter: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from labkit.policies._machine import Transition
+
+__all__ = ["TRANSITIONS", "GiveUp", "RetryPolicy", "Wait"]
+
+TRANSITIONS: tuple[Transition, ...] = (
+    Transition("ATTEMPTING", "success", "", "SUCCEEDED", "the result is passed on"),
+    Transition("ATTEMPTING", "failure", "retryable, attempts left, wait within the budget", "WAITING", "attempt + 1"),
+    Transition("ATTEMPTING", "failure", "not retryable", "GAVE_UP", "the error is passed on"),
+    Transition("ATTEMPTING", "failure", "no attempts left", "GAVE_UP", "the last error is passed on"),
+    Transition("ATTEMPTING", "failure", "the wait would pass time_budget", "GAVE_UP", "the last error is passed on"),
+    Transition("ATTEMPTING", "failure", "a chunk was delivered", "GAVE_UP", "a stream is not begun twice"),
+    Transition("ATTEMPTING", "cancelled", "", "GAVE_UP", "the cancellation is passed on"),
+    Transition("WAITING", "wait over", "", "ATTEMPTING", "the dependency is called again"),
+    Transition("WAITING", "cancelled", "", "GAVE_UP", "the cancellation is passed on"),
+)
+
+
+class Wait(NamedTuple):
+    """Try again after so many seconds."""
+
+    seconds: float
+
+
+class GiveUp(NamedTuple):
+    """Stop trying.
+
+    Attributes:
+        reason: why, in words.
+    """
+
+    reason: str
+
+
+class RetryPolicy:
+    """Decides what follows a failed attempt.
+
+    Args:
+        attempts: in total, the first included; above 0.
+        base_delay: seconds, the ceiling of the first wait.
+        factor: by which the ceiling grows with each wait, at least 1.
+        max_delay: seconds, the cap on the ceiling.
+        jitter: whether to draw the wait from [0, ceiling) (full jitter) or to wait the ceiling itself.
+        seed: of the draws; two policies of one seed wait alike, so give replicas different ones.
+        time_budget: seconds for one operation with its attempts and waits, or None.
+        retryable: tells whether an error may be retried.
+
+    Example:
+        >>> policy = RetryPolicy(attempts=3, base_delay=1.0, jitter=False, retryable=lambda error: True)
+        >>> policy.decide(1, TimeoutError(), elapsed=2.0), policy.decide(2, TimeoutError(), elapsed=5.0)
+        (Wait(seconds=1.0), Wait(seconds=2.0))
+        >>> policy.decide(3, TimeoutError(), elapsed=9.0)
+        GiveUp(reason='all 3 attempts failed')
+    """
+
+    __slots__ = ("_random", "attempts", "base_delay", "factor", "jitter", "max_delay", "retryable", "time_budget")
+
+    def __init__(
+        self,
+        attempts: int = 3,
+        base_delay: float = 0.1,
+        factor: float = 2.0,
+        max_delay: float = 10.0,
+        *,
+        jitter: bool = True,
+        seed: int = 0,
+        time_budget: float | None = None,
+        retryable: Callable[[Exception], bool],
+    ) -> None:
+        self.attempts = attempts
+        self.base_delay = base_delay
+        self.factor = factor
+        self.max_delay = max_delay
+        self.jitter = jitter
+        self.time_budget = time_budget
+        self.retryable = retryable
+        self._random = random.Random(seed)
+
+    def ceiling(self, attempt: int) -> float:
+        """The longest wait after this attempt (1 is the first), in seconds."""
+        try:
+            return min(self.max_delay, self.base_delay * self.factor ** (attempt - 1))
+        except OverflowError:
+            return self.max_delay
+
+    def decide(self, attempt: int, error: Exception, elapsed: float) -> Wait | GiveUp:
+        """What to do after attempt number `attempt` (1 is the first) failed, `elapsed` seconds into the operation."""
+        if not self.retryable(error):
+            return GiveUp(f"{type(error).__name__} is not retried")
+        if attempt >= self.attempts:
+            return GiveUp("the only attempt failed" if self.attempts == 1 else f"all {self.attempts} attempts failed")
+        wait = self.ceiling(attempt)
+        if self.jitter:
+            wait *= self._random.random()
+        if self.time_budget is not None and elapsed + wait > self.time_budget:
+            return GiveUp(f"the next wait would pass the time budget of {self.time_budget:g} s")
+        return Wait(wait)
