@@ -1,0 +1,44 @@
+"""Mock dependencies that fail on request, adapters that classify their failures, and the same over real HTTP.
+
+What needs an HTTP library (`PartsAdapter` when it is made, `HttpService`, `HttpServiceThread`) is imported when it is
+first used; importing this package needs none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from labkit.services.adapter import InProcessAdapter, PartsAdapter, SwallowingAdapter
+from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Window
+from labkit.services.latency import Latency
+from labkit.services.mock import Attempt, MockService
+from labkit.services.parts import PartsAvailability, StockReply
+
+if TYPE_CHECKING:
+    from labkit.services.http_server import HttpService, HttpServiceThread
+
+__all__ = [
+    "HEALTHY",
+    "Attempt",
+    "Fault",
+    "FaultKind",
+    "FaultPlan",
+    "HttpService",
+    "HttpServiceThread",
+    "InProcessAdapter",
+    "Latency",
+    "MockService",
+    "PartsAdapter",
+    "PartsAvailability",
+    "StockReply",
+    "SwallowingAdapter",
+    "Window",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("HttpService", "HttpServiceThread"):
+        from labkit.services import http_server
+
+        return getattr(http_server, name)
+    raise AttributeError(f"module 'labkit.services' has no attribute {name!r}")

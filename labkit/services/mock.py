@@ -1,0 +1,326 @@
+"""What every mock dependency has in common: a fault plan, a latency, and a record of what it saw.
+
+A `MockService` awaits nothing but its clock, so the same code runs in virtual time under a slider, in a test, and
+behind real HTTP. What it answers is the business of a subclass: `_answer` gives one reply, `_chunks` a stream's.
+
+An attempt goes: counted and logged, its fault chosen (by the manual switch, else by the plan), the time that it takes
+waited for, then the answer or the failure. A dependency that is down cannot know anything: faults come before answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from labkit.errors import DependencyError, ServiceError
+from labkit.services.checks import is_whole, shown
+from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, as_fault, as_plan
+from labkit.services.latency import Latency, as_latency
+from labkit.timing.clock import Clock
+
+__all__ = ["ERROR_TEXT", "Attempt", "MockService"]
+
+R = TypeVar("R")
+_logger = logging.getLogger(__name__)
+
+ERROR_TEXT = "Service error"
+"""How an error-shaped string begins."""
+
+
+class Attempt:
+    """One request as the dependency saw it. Times are seconds since the service's start.
+
+    Attributes:
+        number: 1 for the first attempt since the start.
+        kind: "call" or "stream".
+        subject: what was asked for.
+        fault: the name of the fault that the attempt met ("healthy" for none).
+        started: when it arrived.
+        ended: when it ended; None while it is in flight.
+        outcome: None while it is in flight; then "answered", "rejected" (a business rejection), "error",
+            "connection_error", "error_shaped_string", "mid_stream_death", "cancelled" or "abandoned" (the reader of a
+            stream stopped early).
+        chunks: how many chunks of a stream were handed out.
+    """
+
+    __slots__ = ("chunks", "ended", "fault", "kind", "number", "outcome", "started", "subject")
+
+    def __init__(self, number: int, kind: str, subject: object, fault: str, started: float) -> None:
+        self.number = number
+        self.kind = kind
+        self.subject = subject
+        self.fault = fault
+        self.started = started
+        self.ended: float | None = None
+        self.outcome: str | None = None
+        self.chunks = 0
+
+    def to_dict(self) -> dict[str, object]:
+        """The attempt as plain data."""
+        return {name: getattr(self, name) for name in sorted(self.__slots__)}
+
+    def __repr__(self) -> str:
+        end = "in flight" if self.ended is None else f"{self.outcome} at {self.ended:g} s"
+        return f"<attempt {self.number}: {self.kind} {self.subject!r} at {self.started:g} s, {end}>"
+
+
+class MockService(Generic[R]):
+    """A dependency that fails on request. Abstract: a subclass says what it answers.
+
+    Args:
+        clock: the only thing that it ever waits for.
+        plan: when it fails how: a `FaultPlan`, or one fault (or its name) for all times.
+        latency: seconds until an answer, and between the chunks of a stream: a number or a `Latency`.
+        seed: of everything random (latencies and `rate`s).
+        log_size: how many of the last attempts `log` keeps; 0 for none.
+
+    Raises:
+        ServiceError: a value is out of range or a name is unknown.
+
+    Attributes:
+        attempts: how many requests have arrived.
+        in_flight: how many of them have not ended.
+        in_flight_peak: the most there have been at once.
+        outcomes: how many attempts ended in each outcome (see `Attempt`).
+        log: the last attempts, oldest first.
+    """
+
+    name: ClassVar[str] = "mock"
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        plan: FaultPlan | Fault | FaultKind | str | None = None,
+        latency: Latency | float = 0.05,
+        seed: int = 0,
+        log_size: int = 1000,
+    ) -> None:
+        if not isinstance(clock, Clock):
+            raise ServiceError(
+                f"a service needs a clock, such as VirtualClock() or LoopClock(), and not {shown(clock)}"
+            )
+        if not is_whole(seed):
+            raise ServiceError(f"the seed is {shown(seed)}; it must be a whole number, 0 or more")
+        if not is_whole(log_size, most=10_000_000):
+            raise ServiceError(f"log_size is {shown(log_size)}; it must be a whole number from 0 to 10,000,000")
+        self._clock = clock
+        self._now = clock.now
+        self._sleep = clock.sleep
+        self._plan = as_plan(plan)
+        self._latency = as_latency(latency)
+        # Two streams of randomness, so that a changed fault plan leaves the latencies as they were.
+        self._draw = self._latency.sampler(random.Random(f"{seed}/latency"))
+        self._chance = random.Random(f"{seed}/faults").random
+        self._manual: Fault | None = None
+        self._steady = self._holds_always()
+        self._started_at = clock.now()
+        self._listeners: list[Callable[[Attempt], object]] = []
+        self.log: deque[Attempt] = deque(maxlen=log_size)
+        self.attempts = 0
+        self.in_flight = 0
+        self.in_flight_peak = 0
+        self.outcomes: Counter[str] = Counter()
+
+    # -- the switch --------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> FaultPlan:
+        """When the service fails how, unless it is switched by hand."""
+        return self._plan
+
+    @property
+    def latency(self) -> Latency:
+        """How long it takes to answer."""
+        return self._latency
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the service's start."""
+        return self._now() - self._started_at
+
+    @property
+    def fault(self) -> Fault:
+        """What a request that arrived now would meet."""
+        return self._steady or self._plan.at(self.elapsed)
+
+    @property
+    def switched(self) -> bool:
+        """Whether the fault is set by hand, which overrides the plan."""
+        return self._manual is not None
+
+    def set_fault(self, fault: Fault | FaultKind | str, **settings: Any) -> Fault:
+        """Switch by hand, from the next request on; what is in flight goes on as it began. Overrides the plan.
+
+        Args:
+            fault: a `Fault`, or a name with the settings of `Fault` (`set_fault("slow", seconds=5)`).
+
+        Raises:
+            ServiceError: there is no such fault or setting; names the nearest.
+        """
+        if settings:
+            if isinstance(fault, Fault):
+                raise ServiceError("give set_fault either a Fault or a name with settings, not both")
+            fault = Fault.from_dict({"fault": fault, **settings})
+        self._manual = as_fault(fault)
+        self._steady = self._manual
+        return self._manual
+
+    def clear(self) -> None:
+        """Take the manual switch back: the plan holds again."""
+        self._manual = None
+        self._steady = self._holds_always()
+
+    def _holds_always(self) -> Fault | None:
+        """The fault that every call meets, or None where that depends on the time."""
+        return None if self._plan.windows else self._plan.otherwise
+
+    # -- what the dependency saw -------------------------------------------------------------------------------------
+
+    def on_attempt(self, listener: Callable[[Attempt], object]) -> Callable[[], None]:
+        """Be told of every attempt, twice: when it arrives (`ended` is None) and when it has ended.
+
+        A listener that fails is reported in the log and disturbs nobody.
+
+        Returns:
+            A function that stops it.
+        """
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def _tell(self, attempt: Attempt) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(attempt)
+            except Exception:
+                _logger.exception("a listener of the service '%s' failed", self.name)
+
+    def _begin(self, kind: str, subject: object) -> tuple[Attempt, Fault]:
+        elapsed = self._now() - self._started_at
+        fault = self._steady or self._plan.at(elapsed)
+        if fault.rate != 1.0 and self._chance() >= fault.rate:
+            fault = HEALTHY
+        self.attempts = number = self.attempts + 1
+        self.in_flight = flying = self.in_flight + 1
+        if flying > self.in_flight_peak:  # not max(), which takes longer than the rest of this
+            self.in_flight_peak = flying
+        attempt = Attempt(number, kind, subject, fault.kind._value_, elapsed)
+        self.log.append(attempt)
+        if self._listeners:
+            self._tell(attempt)
+        return attempt, fault
+
+    def _end(self, attempt: Attempt, outcome: str) -> None:
+        attempt.ended = self._now() - self._started_at
+        attempt.outcome = outcome
+        self.in_flight -= 1
+        self.outcomes[outcome] += 1
+        if self._listeners:
+            self._tell(attempt)
+
+    # -- what it answers ---------------------------------------------------------------------------------------------
+
+    def _check(self, subject: object) -> None:
+        """Refuse what cannot be asked at all, before anything is counted."""
+
+    def _answer(self, subject: Any, at: float) -> R | None:
+        """The reply at that time (seconds since the start), or None: the business says no."""
+        raise NotImplementedError
+
+    def _chunks(self, subject: Any, at: float) -> Sequence[R] | None:
+        """A stream's chunks, or None: the business says no."""
+        raise NotImplementedError
+
+    def _rejection(self, subject: Any, at: float) -> R:
+        """How the business says no."""
+        raise NotImplementedError
+
+    async def _call(self, subject: object) -> R | str:
+        self._check(subject)
+        attempt, fault = self._begin("call", subject)
+        outcome = "cancelled"  # whatever else ends it was not the service's doing
+        try:
+            if fault is HEALTHY:
+                await self._sleep(self._draw())
+                reply = self._answer(subject, self._now() - self._started_at)
+            else:
+                await self._suffer(fault)
+                if fault.kind is FaultKind.ERROR_SHAPED_STRING:
+                    outcome = "error_shaped_string"
+                    return f"{ERROR_TEXT}: {self.name} is not available"
+                rejected = fault.kind is FaultKind.BUSINESS_REJECTION
+                reply = None if rejected else self._answer(subject, self.elapsed)
+            if reply is None:
+                outcome = "rejected"
+                return self._rejection(subject, self.elapsed)
+            outcome = "answered"
+            return reply
+        except Exception as error:
+            outcome = _outcome_of(error)
+            raise
+        finally:
+            self._end(attempt, outcome)
+
+    async def _stream(self, subject: object) -> AsyncGenerator[R | str, None]:
+        self._check(subject)
+        attempt, fault = self._begin("stream", subject)
+        outcome = "cancelled"
+        try:
+            await self._suffer(fault)
+            if fault.kind is FaultKind.ERROR_SHAPED_STRING:
+                attempt.chunks = 1
+                yield f"{ERROR_TEXT}: {self.name} is not available"
+                outcome = "error_shaped_string"
+                return
+            rejected = fault.kind is FaultKind.BUSINESS_REJECTION
+            chunks = None if rejected else self._chunks(subject, self.elapsed)
+            for index, chunk in enumerate([self._rejection(subject, self.elapsed)] if chunks is None else chunks):
+                if index:
+                    await self._sleep(self._time_of(fault))
+                if index == fault.chunks:
+                    break
+                attempt.chunks += 1
+                yield chunk
+            if fault.kind is FaultKind.MID_STREAM_DEATH:
+                many = "1 chunk" if attempt.chunks == 1 else f"{attempt.chunks} chunks"
+                raise DependencyError(f"the stream of {self.name} broke off after {many}")
+            outcome = "rejected" if chunks is None else "answered"
+        except GeneratorExit:
+            outcome = "abandoned"
+            raise
+        except Exception as error:
+            outcome = fault.kind.value if fault.kind is FaultKind.MID_STREAM_DEATH else _outcome_of(error)
+            raise
+        finally:
+            self._end(attempt, outcome)
+
+    def _time_of(self, fault: Fault) -> float:
+        if fault.seconds is not None:
+            return fault.seconds
+        seconds = self._draw()
+        return seconds if fault.factor is None else seconds * fault.factor
+
+    async def _suffer(self, fault: Fault) -> None:
+        """Wait as long as the fault takes, then fail if it is one that fails at once."""
+        kind = fault.kind
+        if kind is FaultKind.HANG:
+            while True:  # nobody holds the event, so nobody can end this but by cancelling
+                await self._clock.event().wait()
+        if kind is FaultKind.CONNECTION_ERROR:
+            await self._sleep(fault.seconds or 0.0)  # a refused connection does not take the time of an answer
+            raise ConnectionError(f"the connection to {self.name} was dropped")
+        await self._sleep(self._time_of(fault))
+        if kind is FaultKind.ERROR:
+            raise DependencyError(f"{self.name} failed with a server error")
+
+
+def _outcome_of(error: Exception) -> str:
+    return "connection_error" if isinstance(error, ConnectionError) else "error"
