@@ -22,6 +22,7 @@ __all__ = [
     "ServiceError",
     "TraceFormatError",
     "VirtualLoopError",
+    "exception_named",
 ]
 
 
@@ -125,3 +126,29 @@ def _rebuild_open_error(
     error.retry_after = retry_after
     error.__dict__.update(state)
     return error
+
+
+def exception_named(name: str) -> type[Exception]:
+    """The exception class of this name: a built-in one, one of this module, or "package.module.Class".
+
+    Raises:
+        LookupError: there is no exception of this name; the message says so in a sentence.
+
+    Example:
+        >>> exception_named("TimeoutError"), exception_named("DependencyError").__module__
+        (<class 'TimeoutError'>, 'labkit.errors')
+    """
+    import builtins
+    from importlib import import_module
+
+    found: object = globals().get(name) or getattr(builtins, name, None)
+    if found is None and "." in name:
+        module, _, last = name.rpartition(".")
+        try:
+            found = getattr(import_module(module), last, None)
+        except ImportError:
+            found = None
+    if isinstance(found, type) and issubclass(found, Exception):
+        return found
+    what = "is not an exception" if found is not None else "is not the name of an exception"
+    raise LookupError(f"'{name}' {what}; name a built-in one, one of labkit.errors, or 'package.module.Class'")

@@ -93,10 +93,10 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait. Zero or less gives way once to everything else that is due now."""
 
-    def timeout(self, seconds: float | None) -> Deadline:
-        """A limit on a block; None is no limit."""
+    def timeout(self, seconds: float | None, message: str | None = None) -> Deadline:
+        """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
 
-    def timeout_at(self, when: float) -> Deadline:
+    def timeout_at(self, when: float, message: str | None = None) -> Deadline:
         """A limit on a block by the time (as `now()` tells it) at which it ends; for blocks that share one limit."""
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> Task[T]:

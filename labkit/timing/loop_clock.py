@@ -25,12 +25,13 @@ class LoopDeadline:
     they queue and one timer serves the whole queue, where asyncio pushes and cancels a timer for each call.
     """
 
-    __slots__ = ("_cancelling", "_clock", "_expired", "_line", "_seconds", "_task", "_when")
+    __slots__ = ("_cancelling", "_clock", "_expired", "_line", "_message", "_seconds", "_task", "_when")
     _line: _Line | None
 
-    def __init__(self, clock: LoopClock, seconds: float | None) -> None:
+    def __init__(self, clock: LoopClock, seconds: float | None, message: str | None = None) -> None:
         self._clock = clock
         self._seconds = seconds
+        self._message = message
         self._expired = False
         self._task: asyncio.Task[Any] | None = None
         self._line: _Line | None = None
@@ -64,7 +65,7 @@ class LoopDeadline:
             self._line.leave(self)
         if self._expired and task is not None and task.uncancel() <= self._cancelling and kind is not None:
             if issubclass(kind, CancelledError):
-                raise TimeoutError from error
+                raise (TimeoutError() if self._message is None else TimeoutError(self._message)) from error
 
     async def __aenter__(self) -> LoopDeadline:
         return self.__enter__()
@@ -128,8 +129,8 @@ class _TimedDeadline:
 
     __slots__ = ("_deadline", "_timer", "_when")
 
-    def __init__(self, clock: LoopClock, when: float) -> None:
-        self._deadline = LoopDeadline(clock, None)
+    def __init__(self, clock: LoopClock, when: float, message: str | None) -> None:
+        self._deadline = LoopDeadline(clock, None, message)
         self._when = when
 
     def expired(self) -> bool:
@@ -181,15 +182,15 @@ class LoopClock:
             raise ClockError("cannot sleep for NaN seconds")
         return asyncio.sleep(seconds)
 
-    def timeout(self, seconds: float | None) -> LoopDeadline:
-        """A limit on a block; None is no limit."""
+    def timeout(self, seconds: float | None, message: str | None = None) -> LoopDeadline:
+        """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
         if seconds is not None and seconds != seconds:
             raise ClockError("a timeout of NaN seconds means nothing")
-        return LoopDeadline(self, seconds)
+        return LoopDeadline(self, seconds, message)
 
-    def timeout_at(self, when: float) -> _TimedDeadline:
+    def timeout_at(self, when: float, message: str | None = None) -> _TimedDeadline:
         """A limit on a block by the loop's time at which it ends; for blocks that share one limit."""
-        return _TimedDeadline(self, when)
+        return _TimedDeadline(self, when, message)
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         """Run a coroutine as a task of the running loop."""

@@ -178,14 +178,30 @@ class VirtualTask(Generic[T]):
         return f"<VirtualTask {self.get_name()!r} {how}>"
 
 
+def _timed_out(message: str | None) -> TimeoutError:
+    return TimeoutError() if message is None else TimeoutError(message)
+
+
 class VirtualDeadline:
     """A limit on a block in virtual time; `with` and `async with` both enter it."""
 
-    __slots__ = ("_armed", "_cancelling", "_clock", "_expired", "_line", "_order", "_seconds", "_task", "_when")
+    __slots__ = (
+        "_armed",
+        "_cancelling",
+        "_clock",
+        "_expired",
+        "_line",
+        "_message",
+        "_order",
+        "_seconds",
+        "_task",
+        "_when",
+    )
 
-    def __init__(self, clock: VirtualClock, seconds: float | None) -> None:
+    def __init__(self, clock: VirtualClock, seconds: float | None, message: str | None = None) -> None:
         self._clock = clock
         self._seconds = seconds
+        self._message = message
         self._expired = False
         self._armed = False
 
@@ -227,7 +243,7 @@ class VirtualDeadline:
                 deadlines.popleft()
         elif self._expired and self._task.uncancel() <= self._cancelling and kind is not None:
             if issubclass(kind, CancelledError):
-                raise TimeoutError from error
+                raise _timed_out(self._message) from error
 
     def __aenter__(self) -> Any:
         self.__enter__()
@@ -243,8 +259,8 @@ class _TimedDeadline(VirtualDeadline):
 
     __slots__ = ()
 
-    def __init__(self, clock: VirtualClock, when: float) -> None:
-        super().__init__(clock, None)
+    def __init__(self, clock: VirtualClock, when: float, message: str | None) -> None:
+        super().__init__(clock, None, message)
         self._when = when
 
     def __enter__(self) -> VirtualDeadline:
@@ -380,15 +396,15 @@ class VirtualClock:
         """Wait for so many virtual seconds; zero or less gives way once to what is due now."""
         yield seconds  # nothing else here: of all that can be awaited, a bare generator costs least
 
-    def timeout(self, seconds: float | None) -> VirtualDeadline:
-        """A limit on a block; None is no limit."""
+    def timeout(self, seconds: float | None, message: str | None = None) -> VirtualDeadline:
+        """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
         if seconds is not None and seconds != seconds:
             raise ClockError("a timeout of NaN seconds means nothing")
-        return VirtualDeadline(self, seconds)
+        return VirtualDeadline(self, seconds, message)
 
-    def timeout_at(self, when: float) -> VirtualDeadline:
+    def timeout_at(self, when: float, message: str | None = None) -> VirtualDeadline:
         """A limit on a block by the time at which it ends, for several blocks that share one limit."""
-        return _TimedDeadline(self, when)
+        return _TimedDeadline(self, when, message)
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> VirtualTask[T]:
         """Run a coroutine beside the current one; it begins once the current one waits, or at the next `advance`."""

@@ -1,0 +1,62 @@
+"""`labkit replay FILE...`: play recorded behaviour of the real toolkit through labkit, and say where they part.
+
+`--json` prints one object: `files` (a list of `file`, `kind`, `traces`, `differ` and `differences`, each with `trace`,
+`where`, `field`, `expected` and `got`), `traces` and `differ` over all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+HELP = "play recorded traces of the real toolkit through labkit and compare"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a JSON file of recorded traces")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay the files; 0 if nothing differs, 1 if something does."""
+    from labkit.scenario import replay_file
+
+    reports = []
+    for file in args.files:
+        progress = _progress(file) if sys.stderr.isatty() and not args.json else None
+        reports.append(replay_file(file, progress))
+        if progress is not None:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    traces = sum(report.traces for report in reports)
+    differ = sum(len(report.differences) for report in reports)
+    if args.json:
+        files = [
+            {
+                "file": report.file,
+                "kind": report.kind,
+                "traces": report.traces,
+                "differ": len(report.differences),
+                "differences": [difference.to_dict() for difference in report.differences],
+            }
+            for report in reports
+        ]
+        print(json.dumps({"files": files, "traces": traces, "differ": differ}, indent=2, ensure_ascii=False))
+    else:
+        for report in reports:
+            for difference in report.differences:
+                print(difference)
+            if len(reports) > 1:
+                print(f"{report.file}: {report.traces} traces, {len(report.differences)} differ")
+        print(f"{traces} traces, {differ} differ")
+    return 1 if differ else 0
+
+
+def _progress(file: str):  # type: ignore[no-untyped-def]
+    def show(done: int, of: int) -> None:
+        if done == of or done % 20 == 0:
+            bar = "#" * (done * 30 // of)
+            print(f"\r{file}  [{bar:<30}] {done}/{of}", end="", file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,260 @@
+"""`circuit_breaker`: the async shell around the toolkit's machine, for single calls and for streams.
+
+What the shell decides, the policy does not: what counts as an outcome. An `Exception` is a failure;
+`asyncio.CancelledError` is neither success nor failure; a stream succeeds when it is read to its end; a stream that is
+closed early counts neither way. `probe_timeout` bounds probes only, in a stream each wait for the next chunk.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from labkit.errors import CircuitBreakerOpenError
+from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
+from labkit.policies import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState, Permit, Rejection
+from labkit.timing import Clock, LoopClock
+
+if TYPE_CHECKING:
+    from labkit.config import CircuitBreakerMiddlewareConfig
+
+__all__ = ["BreakerEvent", "CircuitBreakerMiddleware"]
+
+_logger = logging.getLogger(__name__)
+_ORDINARY, _PROBE = Permit.ORDINARY, Permit.PROBE
+
+
+class BreakerEvent(NamedTuple):
+    """Something that a breaker did.
+
+    Attributes:
+        kind: admitted, rejected, succeeded, failed, cancelled, opened, half_opened or closed.
+        at: the clock's seconds.
+        target: whose breaker.
+        state: the state after it.
+        failures, successes: the counts after it.
+        probe: whether it concerns a probe.
+    """
+
+    kind: str
+    at: float
+    target: str
+    state: CircuitBreakerState
+    failures: int
+    successes: int
+    probe: bool
+
+
+Listener = Callable[[BreakerEvent], object]
+
+_CHANGES = {
+    CircuitBreakerState.OPEN: "opened",
+    CircuitBreakerState.HALF_OPEN: "half_opened",
+    CircuitBreakerState.CLOSED: "closed",
+}
+
+
+class CircuitBreakerMiddleware(BoundMiddleware):
+    """Isolates a failing dependency, by the rules of the toolkit's 1.9.0.
+
+    State is kept in memory, per instance and per `context.name`; two functions of one name share it.
+
+    Args:
+        config: its fields.
+        builder: taken and ignored, so that the toolkit's signature fits.
+        clock: whose time; asyncio's by default.
+    """
+
+    def __init__(
+        self, config: CircuitBreakerMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._clock: Clock = clock if clock is not None else LoopClock()
+        self._policy = CircuitBreakerPolicy(
+            config.failure_threshold, config.cooldown_period, config.half_open_success_threshold
+        )
+        self._listeners: list[Listener] = []
+
+    @property
+    def config(self) -> CircuitBreakerMiddlewareConfig:
+        """The fields it was made with."""
+        return self._config
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it runs at all; read once, when a chain is built."""
+        return self._config.enabled
+
+    def snapshot(self, target: str) -> BreakerSnapshot:
+        """All five read-outs at once, without waiting. labkit's own."""
+        return self._policy.snapshot(target)
+
+    # -- read-outs, as the toolkit has them; asking for a target does not create it
+
+    async def get_state(self, target: str) -> CircuitBreakerState:
+        """The state as stored: OPEN reads OPEN until a call arrives after the cooldown."""
+        return self._policy.snapshot(target).state
+
+    async def get_failure_count(self, target: str) -> int:
+        """Consecutive failures."""
+        return self._policy.snapshot(target).failures
+
+    async def get_success_count(self, target: str) -> int:
+        """Consecutive successful probes towards closing."""
+        return self._policy.snapshot(target).successes
+
+    async def get_last_state_change(self, target: str) -> float:
+        """When the state last changed, in the clock's seconds; 0.0 for a target that is CLOSED."""
+        return self._policy.snapshot(target).changed_at
+
+    async def is_half_open_probing(self, target: str) -> bool:
+        """Whether the probe's slot is taken."""
+        return self._policy.snapshot(target).probing
+
+    # -- events, labkit's
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear of everything that the breaker does from now on; gives a function that ends it.
+
+        A listener is called synchronously and must not wait. One that raises is logged and does not disturb the call.
+        """
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def _tell(self, kind: str, at: float, target: str, probe: bool) -> None:
+        now = self._policy.snapshot(target)
+        event = BreakerEvent(kind, at, target, now.state, now.failures, now.successes, probe)
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                _logger.exception("a listener of the breaker failed on %s", event)
+
+    # -- the rule, once for both kinds of call
+
+    def _admit(self, target: str, message: str) -> Permit:
+        clock, policy = self._clock, self._policy
+        now = clock.now()
+        listeners = self._listeners
+        before = policy.snapshot(target).state if listeners else None
+        permit = policy.admit(target, now)
+        if permit.__class__ is Rejection:
+            if listeners:
+                self._tell("rejected", now, target, False)
+            error = CircuitBreakerOpenError(message)
+            error.target = target
+            error.retry_after = permit.retry_after
+            raise error
+        if listeners:
+            if before is CircuitBreakerState.OPEN:
+                self._tell("half_opened", now, target, True)
+            self._tell("admitted", now, target, permit is _PROBE)
+        assert isinstance(permit, Permit)
+        return permit
+
+    def _settle(self, target: str, permit: Permit, kind: str) -> None:
+        now = self._clock.now()
+        policy = self._policy
+        listeners = self._listeners
+        before = policy.snapshot(target).state if listeners else None
+        if kind == "succeeded":
+            policy.succeeded(target, permit, now)
+        elif kind == "failed":
+            policy.failed(target, permit, now)
+        else:
+            policy.cancelled(target)
+        if listeners:
+            self._tell(kind, now, target, permit is _PROBE)
+            after = policy.snapshot(target).state
+            if after is not before:
+                self._tell(_CHANGES[after], now, target, permit is _PROBE)
+
+    def _rejection_text(self, target: str) -> str:
+        text = f"Circuit breaker is OPEN for '{target}'. Tool is temporarily unavailable."
+        extra = self._config.circuit_breaker_message
+        return f"{text} {extra}" if extra else text
+
+    # -- single calls
+
+    def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
+        target = context.name
+        entries = self._policy.entries  # what is not in here is CLOSED without failures: see the policy's contract
+        listeners = self._listeners
+        admit, settle = self._admit, self._settle
+        failed, now = self._policy.failed, self._clock.now
+        message = self._rejection_text(target)
+        timeout, limit = self._clock.timeout, self._config.probe_timeout
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            permit = _ORDINARY
+            if target in entries or listeners:
+                permit = admit(target, message)
+            try:
+                if permit is _PROBE and limit is not None:
+                    with timeout(limit):
+                        result = await call_next(*args, **kwargs)
+                else:
+                    result = await call_next(*args, **kwargs)
+            except CancelledError:
+                settle(target, permit, "cancelled")
+                raise
+            except Exception:
+                if listeners:
+                    settle(target, permit, "failed")
+                else:
+                    failed(target, permit, now())
+                raise
+            if target in entries or listeners or permit is _PROBE:
+                settle(target, permit, "succeeded")
+            return result
+
+        return call
+
+    # -- streams
+
+    def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
+        target = context.name
+        admit, settle = self._admit, self._settle
+        message = self._rejection_text(target)
+        timeout, limit = self._clock.timeout, self._config.probe_timeout
+
+        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            permit = admit(target, message)
+            settled = False
+            try:
+                async with closing(call_next(*args, **kwargs)) as chunks:
+                    if permit is _PROBE and limit is not None:
+                        while True:
+                            try:
+                                with timeout(limit):  # around the pull alone: the consumer's time is its own
+                                    chunk = await anext(chunks)
+                            except StopAsyncIteration:
+                                break
+                            yield chunk
+                    else:
+                        async for chunk in chunks:
+                            yield chunk
+            except CancelledError:
+                settled = True
+                settle(target, permit, "cancelled")
+                raise
+            except Exception:
+                settled = True
+                settle(target, permit, "failed")
+                raise
+            else:
+                settled = True
+                settle(target, permit, "succeeded")
+            finally:
+                if permit is _PROBE and not settled:  # closed early: the slot is freed, nothing is counted
+                    settle(target, permit, "cancelled")
+
+        return stream

@@ -1,0 +1,187 @@
+"""A stack from YAML in the toolkit's shape: one instance a middleware, a chain a function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from labkit.errors import MiddlewareError
+from labkit.middleware.base import (
+    CallNext,
+    CallNextStream,
+    FunctionMiddleware,
+    FunctionMiddlewareChain,
+    FunctionMiddlewareContext,
+    validate_middleware,
+)
+from labkit.middleware.circuit_breaker import CircuitBreakerMiddleware
+from labkit.middleware.fallback import FallbackMiddleware
+from labkit.middleware.retry import RetryMiddleware
+from labkit.middleware.timeout import TimeoutMiddleware
+from labkit.timing import Clock, LoopClock
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from labkit.config import StackConfig
+
+__all__ = ["Stack", "register_middleware"]
+
+_TYPES: dict[str, Callable[..., FunctionMiddleware]] = {
+    "circuit_breaker": CircuitBreakerMiddleware,
+    "timeout": TimeoutMiddleware,
+    "retry": RetryMiddleware,
+    "fallback": FallbackMiddleware,
+}
+
+
+def register_middleware(type_: str, make: Callable[..., FunctionMiddleware]) -> None:
+    """Let stacks build a further `_type`; `make(config, clock=clock)` gives the middleware.
+
+    Its configuration's model is registered with `labkit.config.register_middleware_config`.
+    """
+    _TYPES[type_] = make
+
+
+class Stack:
+    """Functions wrapped in their middleware, as a configuration says.
+
+    Args:
+        config: what was loaded from YAML.
+        services: what each function calls, by the function's name or else by its `_type`: an async function, an async
+            generator function, or an object with `call` and/or `stream`.
+        clock: whose time all middleware lives in; asyncio's by default.
+
+    Attributes:
+        config: as given.
+        clock: as given, or the default.
+        middleware: the instances by name. One name is one instance, whoever lists it.
+
+    Raises:
+        MiddlewareError: a service is missing; an alternative is its own target, or leads back to it.
+    """
+
+    def __init__(self, config: StackConfig, services: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self.config = config
+        self.clock: Clock = clock if clock is not None else LoopClock()
+        self.middleware: dict[str, FunctionMiddleware] = {
+            name: _make(name, one, self.clock) for name, one in config.middleware.items()
+        }
+        self._single: dict[str, CallNext] = {}
+        self._streams: dict[str, CallNextStream] = {}
+        targets: dict[str, Any] = {}
+        for name, function in config.functions.items():
+            service = _service_of(name, function.type_, services)
+            targets[name] = service
+            chain = FunctionMiddlewareChain(
+                middleware=validate_middleware([self.middleware[one] for one in function.middleware]),
+                context=FunctionMiddlewareContext(
+                    name=name, config=function.settings, description=function.settings.get("description")
+                ),
+            )
+            call, stream = _faces(service)
+            if call is not None:
+                self._single[name] = chain.build_single(call)
+            if stream is not None:
+                self._streams[name] = chain.build_stream(stream)
+        self._connect_alternatives(targets)
+
+    @classmethod
+    def from_config(cls, config: StackConfig, services: Mapping[str, Any], clock: Clock | None = None) -> Stack:
+        """The same as the constructor."""
+        return cls(config, services, clock)
+
+    @classmethod
+    def load(
+        cls,
+        path_or_text: str | PathLike[str],
+        *,
+        services: Mapping[str, Any],
+        clock: Clock | None = None,
+        lenient: bool = False,
+    ) -> Stack:
+        """Build a stack from a YAML file or from YAML text.
+
+        Raises:
+            ConfigError: the YAML is unsound; names every fault with its line.
+            MiddlewareError: see the constructor.
+        """
+        from labkit.config import load_stack_config
+
+        return cls(load_stack_config(path_or_text, lenient=lenient), services, clock)
+
+    def call(self, function: str, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Call a function through its middleware, for one result."""
+        found = self._single.get(function)
+        if found is None:
+            raise self._unknown(function, self._single, "called for one result")
+        return found(*args, **kwargs)
+
+    def stream(self, function: str, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """Call a function through its middleware, for a stream of chunks."""
+        found = self._streams.get(function)
+        if found is None:
+            raise self._unknown(function, self._streams, "streamed")
+        return found(*args, **kwargs)
+
+    def _unknown(self, function: str, known: Iterable[str], how: str) -> MiddlewareError:
+        if function in self.config.functions:
+            return MiddlewareError(f"the service behind '{function}' cannot be {how}")
+        return MiddlewareError(f"there is no function '{function}' in the stack{_did_you_mean(function, known)}")
+
+    def _connect_alternatives(self, targets: Mapping[str, Any]) -> None:
+        from labkit.config import check_alternatives
+
+        for finding in check_alternatives(self.config):
+            raise MiddlewareError(finding.message)
+        for name, function in self.config.functions.items():
+            for listed in function.middleware:
+                middleware = self.middleware[listed]
+                if not isinstance(middleware, FallbackMiddleware) or middleware.config.alternative is None:
+                    continue
+                other = middleware.config.alternative
+                if targets[other] is targets[name]:
+                    raise MiddlewareError(
+                        f"the fallback '{listed}' of '{name}' leads to '{other}', which is the same service under another "
+                        "name; an alternative must not depend on what has failed"
+                    )
+                middleware.connect(self._single.get(other), self._streams.get(other))
+
+
+def _make(name: str, config: Any, clock: Clock) -> FunctionMiddleware:
+    type_ = config.type_
+    make = _TYPES.get(type_)
+    if make is None:
+        raise MiddlewareError(f"middleware '{name}' is of the type '{type_}', which labkit does not run")
+    return make(config, clock=clock)
+
+
+def _service_of(name: str, type_: str, services: Mapping[str, Any]) -> Any:
+    for key in (name, type_):
+        if key in services:
+            return services[key]
+    raise MiddlewareError(
+        f"no service was given for the function '{name}' (of the type '{type_}')"
+        + (_did_you_mean(name, services) or _did_you_mean(type_, services))
+    )
+
+
+def _faces(service: Any) -> tuple[CallNext | None, CallNextStream | None]:
+    call, stream = getattr(service, "call", None), getattr(service, "stream", None)
+    if call is None and stream is None:
+        if not callable(service):
+            raise MiddlewareError(
+                f"a service is an async function or has 'call' or 'stream', and {service!r} has neither"
+            )
+        if inspect.isasyncgenfunction(service):
+            return None, service
+        return service, None
+    return call, stream
+
+
+def _did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    from labkit.config import nearest
+
+    found = nearest(word, candidates)
+    return f"; did you mean '{found}'?" if found else ""
