@@ -275,7 +275,7 @@ class PartsAdapter:
             why = f" ({error})" if str(error) else ""
             if answered:
                 raise DependencyError(f"the reply of {self.base_url} broke off{why}") from error
-            raise ConnectionError(f"no connection to {self.base_url}{why}") from error
+            raise ConnectionError(f"the connection to {self.base_url} failed{why}") from error
 
     async def _body(self, response: httpx2.Response) -> bytes:
         parts: list[bytes] = []
