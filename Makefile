@@ -1,0 +1,53 @@
+# Every target is one call of tools/bootstrap.py, which also works without make: python -m tools.bootstrap TARGET
+# PYTHON=python3.12 chooses the interpreter; ARGS="..." is handed on.
+
+RUN = $(or $(PYTHON),$(shell command -v python3 || command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)) -m tools.bootstrap
+ifdef PYTHON
+export PYTHON
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help venv lab test lint types floors unit nbval browser notebooks bench lock clean
+
+help: ## this list
+	@echo "labkit: a course on circuit breakers in JupyterLab. Needs Python 3.11 to 3.13 with pip."
+	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile | expand -t 20
+
+lab: ## opens the course in JupyterLab, in ./labkit-course (ARGS="--port 9000 --no-browser")
+	@$(RUN) lab $(ARGS)
+
+test: ## everything that must hold, as CI runs it
+	@$(RUN) test $(ARGS)
+
+venv: ## the environment alone: .venv with the pinned versions of requirements.lock
+	@$(RUN) venv
+
+lint: ## ruff: format and rules
+	@$(RUN) lint $(ARGS)
+
+types: ## mypy --strict
+	@$(RUN) types $(ARGS)
+
+floors: ## import-linter: the floors of ARCHITECTURE.md
+	@$(RUN) floors $(ARGS)
+
+unit: ## pytest: units, properties, doctests (ARGS="-k breaker")
+	@$(RUN) unit $(ARGS)
+
+nbval: ## the notebooks, executed and compared with what they hold
+	@$(RUN) nbval $(ARGS)
+
+browser: ## the notebooks in a real JupyterLab; needs Chromium (Debian, Ubuntu: apt-get install chromium)
+	@$(RUN) browser $(ARGS)
+
+notebooks: ## executes the notebooks and saves their outputs
+	@$(RUN) notebooks $(ARGS)
+
+bench: ## the benchmarks, on this Python and the newest supported one found
+	@$(RUN) bench $(ARGS)
+
+lock: ## resolves requirements.lock anew from pyproject.toml
+	@$(RUN) lock $(ARGS)
+
+clean: ## removes environments and caches; leaves ./labkit-course alone
+	@$(RUN) clean

@@ -1,0 +1,1 @@
+"""What builds the environment and runs the checks; only the standard library, and nothing of labkit."""
