@@ -93,39 +93,27 @@ class BusinessRejection(LabkitError):
 class CircuitBreakerOpenError(LabkitError, RuntimeError):
     """A breaker rejected the call before it reached the dependency. (Source: the toolkit's class of this name.)
 
-    Attributes:
-        target: the name under which the breaker keeps its state, or None when raised by hand.
-        retry_after: seconds until a call may be admitted as a probe, or None when the breaker cannot know.
+    Its arguments are the text, the target and `retry_after`; the last two may be left out, as the toolkit does. (They
+    are plain arguments, not attributes set in an `__init__`, because in a rejection storm raising is the hot path.)
+
+    Example:
+        >>> error = CircuitBreakerOpenError("Circuit breaker is OPEN for 'parts'.", "parts", 12.5)
+        >>> str(error), error.target, error.retry_after
+        ("Circuit breaker is OPEN for 'parts'.", 'parts', 12.5)
     """
 
-    __slots__ = ("retry_after", "target")
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
-    target: str | None
-    retry_after: float | None
+    @property
+    def target(self) -> str | None:
+        """The name under which the breaker keeps its state, or None when raised by hand."""
+        return self.args[1] if len(self.args) > 1 else None
 
-    def __getattr__(self, name: str) -> None:
-        # An unset slot reads None: raising is on the hot path of a rejection storm, an __init__ here would double its
-        # cost. (Only unset slots come this way.)
-        if name in ("target", "retry_after"):
-            return None
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_open_error, (type(self), self.args, self.target, self.retry_after, dict(self.__dict__)))
-
-
-def _rebuild_open_error(
-    cls: type[CircuitBreakerOpenError],
-    args: tuple[object, ...],
-    target: str | None,
-    retry_after: float | None,
-    state: dict[str, object],
-) -> CircuitBreakerOpenError:
-    error = cls(*args)
-    error.target = target
-    error.retry_after = retry_after
-    error.__dict__.update(state)
-    return error
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds until a call may be admitted as a probe, or None when the breaker cannot know."""
+        return self.args[2] if len(self.args) > 2 else None
 
 
 def exception_named(name: str) -> type[Exception]:

@@ -1,8 +1,8 @@
 """One thin async shell a policy, the chain that folds them around a function, and the stack that YAML describes.
 
 Names and signatures are the toolkit's where it has the thing (`CircuitBreakerMiddleware`, `TimeoutMiddleware`,
-`FunctionMiddleware`, `FunctionMiddlewareContext`, `FunctionMiddlewareChain`); `RetryMiddleware` and `FallbackMiddleware`
-are labkit's own.
+`FunctionMiddleware`, `FunctionMiddlewareContext`, `FunctionMiddlewareChain`); `RetryMiddleware` and
+`FallbackMiddleware` are labkit's own.
 """
 
 from __future__ import annotations

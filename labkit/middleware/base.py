@@ -323,4 +323,4 @@ class _Open:
 
 def closing(chunks: AsyncIterator[Any]) -> Any:
     """`contextlib.aclosing` for whatever gives chunks: a stream that is left early is closed at once, if it can be."""
-    return aclosing(chunks) if hasattr(chunks, "aclose") else _Open(chunks)  # type: ignore[type-var]
+    return aclosing(chunks) if hasattr(chunks, "aclose") else _Open(chunks)

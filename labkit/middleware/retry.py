@@ -80,7 +80,10 @@ class RetryMiddleware(BoundMiddleware):
         decision = self._policy.decide(attempt, error, self._clock.now() - began)
         if isinstance(decision, GiveUp):
             _attach(error, RetryReport(attempt, tuple(waits), decision.reason))
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # the error refers to this frame: without this, a cycle for the garbage collector
         waits.append(decision.seconds)
         await self._clock.sleep(decision.seconds)
 
@@ -94,25 +97,22 @@ class RetryMiddleware(BoundMiddleware):
             try:
                 return await call_next(*args, **kwargs)
             except Exception as error:
-                first = error
-            return await again(first, began, call_next, args, kwargs)
+                failed = [error]  # in a list that is emptied: an error held in its own frame is a cycle
+            return await again(failed, began, call_next, args, kwargs)
 
         return call
 
     async def _again(
-        self, first: Exception, began: float, call_next: CallNext, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, failed: list[Exception], began: float, call_next: CallNext, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        attempt, waits, error = 1, list[float](), first
-        try:
-            while True:
-                await self._wait_or_raise(attempt, error, began, waits)
-                attempt += 1
-                try:
-                    return await call_next(*args, **kwargs)
-                except Exception as latest:
-                    error = latest
-        finally:
-            del first, error  # an error refers to this frame: without this, a cycle for the garbage collector
+        attempt, waits = 1, list[float]()
+        while True:
+            await self._wait_or_raise(attempt, failed.pop(), began, waits)
+            attempt += 1
+            try:
+                return await call_next(*args, **kwargs)
+            except Exception as error:
+                failed.append(error)
 
     def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
         clock = self._clock

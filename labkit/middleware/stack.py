@@ -143,8 +143,8 @@ class Stack:
                 other = middleware.config.alternative
                 if targets[other] is targets[name]:
                     raise MiddlewareError(
-                        f"the fallback '{listed}' of '{name}' leads to '{other}', which is the same service under another "
-                        "name; an alternative must not depend on what has failed"
+                        f"the fallback '{listed}' of '{name}' leads to '{other}', which is the same service "
+                        "under another name; an alternative must not depend on what has failed"
                     )
                 middleware.connect(self._single.get(other), self._streams.get(other))
 

@@ -5,8 +5,9 @@ nvidia-nat-core 1.9.0; the recorded traces in tests/conformance are reproduced w
 
 How it is stored. Most targets are CLOSED without failures most of the time. Those are not kept at all; a CLOSED target
 with failures is kept as their number; only a target that is not CLOSED (or holds a late probe's success) has a record.
-That is the registry's contract with the async shell: a target that is not in `entries` is admitted as ordinary traffic,
-and its success changes nothing, so the shell need not even ask.
+That is the registry's contract with the async shell: only a target with a `Record` in `entries` can be refused or be
+given a probe; any other is admitted as ordinary traffic, and if it is not in `entries` its success changes nothing. The
+shell need not ask in these cases, which are nearly all.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ class BreakerSnapshot(NamedTuple):
 FRESH = BreakerSnapshot(CLOSED, 0, 0, False, 0.0)
 
 
-class _Record:
+class Record:
+    """What is kept of a target that is not plainly CLOSED."""
+
     __slots__ = ("changed_at", "failures", "probing", "state", "successes")
 
     def __init__(self, state: CircuitBreakerState, failures: int, successes: int, changed_at: float) -> None:
@@ -157,21 +160,17 @@ class CircuitBreakerPolicy:
         self.failure_threshold = failure_threshold
         self.cooldown_period = cooldown_period
         self.half_open_success_threshold = half_open_success_threshold
-        self.entries: dict[str, int | _Record] = {}
+        self.entries: dict[str, int | Record] = {}
 
     def admit(self, target: str, now: float) -> Permit | Rejection:
         """Decide whether a call may go to the target now."""
         entry = self.entries.get(target)
-        if entry is None or entry.__class__ is int:
-            return ORDINARY
-        assert isinstance(entry, _Record)
-        if entry.state is CLOSED:
+        if not isinstance(entry, Record) or entry.state is CLOSED:
             return ORDINARY
         if entry.state is OPEN:
-            rest = entry.changed_at + self.cooldown_period - now
-            # The toolkit compares elapsed time; so does this, since the two differ in a float's last place.
-            if now - entry.changed_at < self.cooldown_period:
-                return Rejection(target, rest if rest > 0.0 else 0.0)
+            rest = self.rest(entry, now)
+            if rest > 0.0:
+                return Rejection(target, rest)
             entry.state = HALF_OPEN
             entry.changed_at = now
             entry.successes = 0
@@ -180,16 +179,24 @@ class CircuitBreakerPolicy:
         entry.probing = True
         return PROBE
 
+    def rest(self, record: Record, now: float) -> float:
+        """Seconds of the cooldown that are still to go: above 0 while every call is rejected."""
+        if record.state is OPEN:
+            elapsed = now - record.changed_at  # elapsed time is what the toolkit compares; a sum would round otherwise
+            if elapsed < self.cooldown_period:
+                return self.cooldown_period - elapsed
+        return 0.0
+
     def settle(self, target: str, permit: Permit, outcome: Outcome, now: float) -> None:
         """Account for the end of an admitted call. Call it once for a permit."""
         if outcome is Outcome.SUCCESS:
-            self.succeeded(target, permit, now)
+            self.succeeded(target, permit)
         elif outcome is Outcome.FAILURE:
             self.failed(target, permit, now)
         else:
             self.cancelled(target)
 
-    def succeeded(self, target: str, permit: Permit, now: float) -> None:
+    def succeeded(self, target: str, permit: Permit) -> None:
         """A call returned (a stream: was read to its end)."""
         entries = self.entries
         if permit is PROBE:
@@ -202,8 +209,22 @@ class CircuitBreakerPolicy:
             entry = entries.get(target)
             if entry.__class__ is int:
                 del entries[target]
-            elif isinstance(entry, _Record) and entry.state is CLOSED:
+            elif isinstance(entry, Record) and entry.state is CLOSED:
                 entry.failures = 0
+
+    def tolerates(self, target: str) -> bool:
+        """Count a failure of an ordinary call if it does not open the breaker, and say whether it was counted.
+
+        The same as `failed` for the failures that change no state, which therefore need no time; False means that
+        nothing was done and `failed` has to be asked.
+        """
+        failures = self.entries.get(target, 0)
+        if failures.__class__ is int:
+            failures += 1
+            if failures < self.failure_threshold:
+                self.entries[target] = failures
+                return True
+        return False
 
     def failed(self, target: str, permit: Permit, now: float) -> None:
         """A call raised an `Exception`."""
@@ -220,10 +241,10 @@ class CircuitBreakerPolicy:
         if entry.__class__ is int:
             failures: int = entry + 1
             if failures >= self.failure_threshold:
-                entries[target] = _Record(OPEN, failures, 0, now)
+                entries[target] = Record(OPEN, failures, 0, now)
             else:
                 entries[target] = failures
-        elif isinstance(entry, _Record) and entry.state is CLOSED:
+        elif isinstance(entry, Record) and entry.state is CLOSED:
             entry.failures += 1
             if entry.failures >= self.failure_threshold:
                 entry.state = OPEN
@@ -235,7 +256,7 @@ class CircuitBreakerPolicy:
         Whoever was cancelled, the probe's slot is freed; that is the fault `cancel-frees-foreign-probe`.
         """
         entry = self.entries.get(target)
-        if isinstance(entry, _Record):
+        if isinstance(entry, Record):
             entry.probing = False
 
     def snapshot(self, target: str) -> BreakerSnapshot:
@@ -253,9 +274,9 @@ class CircuitBreakerPolicy:
             0.0 if entry.state is CLOSED else entry.changed_at,
         )
 
-    def _record(self, target: str) -> _Record:
+    def _record(self, target: str) -> Record:
         # A late probe may find its target closed again, and so forgotten or reduced to a number.
         entry = self.entries.get(target, 0)
         if isinstance(entry, int):
-            entry = self.entries[target] = _Record(CLOSED, entry, 0, 0.0)
+            entry = self.entries[target] = Record(CLOSED, entry, 0, 0.0)
         return entry

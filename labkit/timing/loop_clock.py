@@ -9,13 +9,26 @@ from asyncio.events import _get_running_loop
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from labkit.errors import ClockError
 
 __all__ = ["LoopClock"]
 
 T = TypeVar("T")
+_monotonic = time.monotonic
+
+# The VirtualLoops that are open, by id: while there is one, time may be other than the machine's.
+_virtual_loops: dict[int, ref[AbstractEventLoop]] = {}
+
+
+def _announce_virtual_loop(loop: AbstractEventLoop) -> None:
+    key = id(loop)
+    _virtual_loops[key] = ref(loop, lambda _: _virtual_loops.pop(key, None))
+
+
+def _forget_virtual_loop(loop: AbstractEventLoop) -> None:
+    _virtual_loops.pop(id(loop), None)
 
 
 class LoopDeadline:
@@ -161,11 +174,17 @@ class _TimedDeadline:
 class LoopClock:
     """The running asyncio loop's time and tasks. Also runs on a `VirtualLoop`, unchanged.
 
+    Args:
+        follow_loop: read the running loop's own time even if no `VirtualLoop` is open. Only needed on another
+            package's loop with a time of its own: asyncio's is the machine's monotonic time, and asking which loop runs
+            costs more than the time itself.
+
     Nothing is bound when it is made, so one may be made at module level and shared; each use belongs to the loop that
     runs at that moment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, follow_loop: bool = False) -> None:
+        self._follow = follow_loop
         self._lines: WeakKeyDictionary[AbstractEventLoop, dict[float, _Line]] = WeakKeyDictionary()
         # The last loop and its lines as one value, so that a thread with another loop cannot come between the two.
         self._last: tuple[AbstractEventLoop | None, dict[float, _Line]] = (None, {})
@@ -173,8 +192,11 @@ class LoopClock:
 
     def now(self) -> float:
         """The running loop's time in seconds; the machine's monotonic time where no loop runs."""
-        loop = _get_running_loop()
-        return loop.time() if loop is not None else time.monotonic()
+        if self._follow or _virtual_loops:
+            loop = _get_running_loop()
+            if loop is not None:
+                return loop.time()
+        return _monotonic()
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
         """Wait for so many seconds; zero or less gives way once."""

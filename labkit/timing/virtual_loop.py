@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
 from labkit.errors import ClockError, DeadlockError, VirtualLoopError
+from labkit.timing.loop_clock import _announce_virtual_loop, _forget_virtual_loop
 
 __all__ = ["VirtualLoop", "run_virtual"]
 
@@ -50,6 +51,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._virtual_now = 0.0
         self._selector = _Jump(self)
+        _announce_virtual_loop(self)
 
     @property
     def _clock_resolution(self) -> float:
@@ -60,6 +62,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     @_clock_resolution.setter
     def _clock_resolution(self, value: float) -> None:
         """The base class sets the real clock's; it does not matter here."""
+
+    def close(self) -> None:
+        """Close the loop, as asyncio's are."""
+        super().close()
+        _forget_virtual_loop(self)
 
     def time(self) -> float:
         """Virtual seconds."""
