@@ -102,7 +102,7 @@ def _switch(port: int, fault: str) -> int:
         status, answer = _put(port, {"fault": fault})
     except ConnectionRefusedError as error:
         raise ServiceError(
-            f"nothing listens on {there}; start the service with 'labkit serve --port {port}', or name its port with --port"
+            f"nothing listens on {there}; start one with 'labkit serve --port {port}', or name its port with --port"
         ) from error
     except TimeoutError as error:
         raise ServiceError(f"{there} did not answer within {SWITCH_LIMIT:g} s; is it a labkit service?") from error

@@ -45,7 +45,7 @@ _MEANINGS = {
     FaultKind.CONNECTION_ERROR: "drops the connection before it answers",
     FaultKind.HANG: "takes the request and never answers",
     FaultKind.SLOW: "answers correctly, but late",
-    FaultKind.ERROR_SHAPED_STRING: "returns a text that begins with 'Service error' as if it were an answer",
+    FaultKind.ERROR_SHAPED_STRING: "answers with the text of an error, and as a success",
     FaultKind.BUSINESS_REJECTION: "works, and says that it does not know the part",
     FaultKind.MID_STREAM_DEATH: "begins a stream and breaks off; single calls are answered",
 }

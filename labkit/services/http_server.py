@@ -541,6 +541,9 @@ class _Connection(asyncio.Protocol):
                 return
             if isinstance(event, h11.Request):
                 self._request, self._body = event, b""
+                if event.http_version not in (b"1.0", b"1.1"):
+                    self._refuse(505, "this service speaks HTTP/1.1")
+                    return
                 if self._http.they_are_waiting_for_100_continue:
                     self._write(h11.InformationalResponse(status_code=100, headers=[]))
             elif isinstance(event, h11.Data):
@@ -653,6 +656,7 @@ _REASONS = {
     431: b"Request Header Fields Too Large",
     500: b"Internal Server Error",
     503: b"Service Unavailable",
+    505: b"HTTP Version Not Supported",
 }
 
 

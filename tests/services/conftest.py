@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,3 +55,15 @@ def world(request: pytest.FixtureRequest) -> World:
 def clock() -> VirtualClock:
     """A new virtual clock, for tests in which times are exact."""
     return VirtualClock()
+
+
+@pytest.fixture
+def until() -> Callable[..., Awaitable[None]]:
+    """Wait until a condition holds that the world outside brings about; fail after so many seconds."""
+
+    async def waiting(condition: Callable[[], object], limit: float = 10.0) -> None:
+        async with asyncio.timeout(limit):
+            while not condition():
+                await asyncio.sleep(0.002)
+
+    return waiting
