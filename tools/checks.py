@@ -31,7 +31,7 @@ class Step:
     commands: tuple[list[str], ...]
 
 
-STEPS = (
+STEPS: tuple[Step, ...] = (
     Step(
         "lint",
         "ruff: format and rules",

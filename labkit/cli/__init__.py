@@ -1,0 +1,100 @@
+"""The command line: `labkit COMMAND ...`, one module a command, imported when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing's own costs an import
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = ("lab", "reset", "doctor", "check", "replay", "serve")
+
+INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
+BROKEN_PIPE = 141  # and for one whose reader went away (`labkit ... | head`)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    Args:
+        argv: the words after `labkit`; those of the process when left out.
+
+    Returns:
+        What the command says (0 is fine), 2 when labkit has to refuse (one sentence on stderr), 130 on Ctrl-C.
+    """
+    from labkit.errors import LabkitError
+
+    try:
+        status = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return status
+    except LabkitError as error:
+        print(f"labkit: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return BROKEN_PIPE
+
+
+def _run(words: list[str]) -> int:
+    command = words[0] if words else None
+    if command is not None and not command.startswith("-") and command not in COMMANDS:
+        return _unknown(command)
+    # Only the command that is asked for is imported; the list of all of them needs the line that each has to say.
+    parser = _parser((command,) if command in COMMANDS else COMMANDS)
+    args = parser.parse_args(words)
+    if not hasattr(args, "run"):
+        parser.print_help()
+        return 0
+    return int(args.run(args))
+
+
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    import argparse
+    from importlib import import_module
+
+    from labkit import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="labkit",
+        description="The lab that teaches circuit breakers by running them.",
+        epilog="`labkit COMMAND --help` says more about one of them.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"labkit {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name in names:
+        module = import_module(f"labkit.cli.{name}")
+        below = commands.add_parser(name, help=module.HELP, description=_sentence(module.HELP), allow_abbrev=False)
+        if len(names) == 1:  # the list shows no options
+            module.add_arguments(below)
+        below.set_defaults(run=module.run)
+    return parser
+
+
+def _sentence(line: str) -> str:
+    return line[:1].upper() + line[1:] + ("" if line.endswith(".") else ".")
+
+
+def _unknown(command: str) -> int:
+    from labkit.config.nearest import nearest
+
+    near = nearest(command, COMMANDS)
+    hint = f"did you mean `labkit {near}`?" if near else f"there are {', '.join(COMMANDS)}."
+    print(f"labkit: there is no command {command!r}; {hint}", file=sys.stderr)
+    return 2
+
+
+def _forget_stdout() -> None:
+    """Let the interpreter flush into nothing when it ends, instead of complaining about the closed pipe."""
+    import os
+    from contextlib import suppress
+
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

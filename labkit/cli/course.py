@@ -1,0 +1,476 @@
+"""Laying the course out in the learner's folder without ever losing what the learner typed there.
+
+The package carries the course's files; the folder holds the learner's copies and, in `.labkit/manifest.json`, what was
+laid: for each file the digest of its bytes and the digest of its *work*. The work of a notebook is what a person types:
+the cells' kinds, sources and attachments. Outputs, counters and metadata change when a notebook is merely opened or
+run, so they do not make a file the learner's own, but they are not thrown away either.
+
+| the learner's copy | the package brings | what happens |
+| --- | --- | --- |
+| is missing, was never laid | | laid |
+| is missing, was laid before | | stays away: it was deleted; `labkit reset` brings it back |
+| is as laid | a newer one | replaced |
+| was run, nothing typed | a newer one | replaced; the run is kept under `.labkit/replaced/` |
+| was changed | a newer one | left alone; the newer one is laid beside it, once |
+| cannot be read as a notebook | | counts as changed |
+| stands there unrecorded | another one | counts as changed |
+
+A file is never written in place: the new one is written beside it and takes its name in one step, and what had the name
+before keeps a second one until it is known that nothing of it is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from labkit.errors import CourseError
+
+__all__ = [
+    "DEFAULT_FOLDER",
+    "START",
+    "Layout",
+    "course_files",
+    "find_file",
+    "lay_out",
+    "resolve_folder",
+    "restore",
+    "work_of",
+]
+
+DEFAULT_FOLDER = "labkit-course"
+START = "notebooks/00-start-here.ipynb"
+PARTS = ("notebooks", "quizzes")
+PRIVATE = ".labkit"  # the folder of labkit's own records inside the learner's
+MANIFEST_VERSION = 1
+
+
+# ------------------------------------------------------------------------------------------------ what the package has
+
+
+def course_root() -> Path:
+    """Return the folder that holds notebooks/ and quizzes/: inside an installed package, or the checkout itself.
+
+    Raises:
+        CourseError: the installation carries no course.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for root in (package / "_course", package.parent):
+        if (root / START).is_file():
+            return root
+    raise CourseError(
+        f"this installation carries no course ({package} has no {START}); install the wheel again, or use a checkout"
+    )
+
+
+def course_files() -> dict[str, bytes]:
+    """Return the course's files by their path from the course's root (`notebooks/00-start-here.ipynb`), sorted."""
+    root = course_root()
+    files = {}
+    for part in PARTS:
+        for path in sorted((root / part).rglob("*")):
+            below = path.relative_to(root)
+            if path.is_file() and not any(name.startswith((".", "__")) for name in below.parts):
+                files[below.as_posix()] = path.read_bytes()
+    return files
+
+
+# ------------------------------------------------------------------------------------------------- what a person typed
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of bytes, as hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def work_of(name: str, content: bytes) -> str:
+    """Return the digest of what a person typed into a file.
+
+    Args:
+        name: its name; one that ends in `.ipynb` is read as a notebook.
+        content: its bytes. What cannot be read as a notebook is taken whole.
+    """
+    if not name.endswith(".ipynb"):
+        return digest(content)
+    try:
+        cells = json.loads(content)["cells"]
+        typed = [[cell["cell_type"], _joined(cell["source"]), cell.get("attachments") or {}] for cell in cells]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return digest(content)
+    return digest(json.dumps(typed, sort_keys=True).encode())
+
+
+def _joined(source: object) -> str:
+    """A cell's source: nbformat allows a string, or its lines in a list."""
+    if isinstance(source, str):
+        return source
+    if isinstance(source, list):
+        return "".join(source)
+    raise TypeError(f"a cell's source is text, not {type(source).__name__}")
+
+
+# -------------------------------------------------------------------------------------------------------- the manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """What the manifest says about one file.
+
+    Attributes:
+        content: digest of the bytes laid last, or "" when that is not known.
+        work: digest of the work in them, or "".
+        offered: digest of the bytes last laid beside a changed copy, or "".
+    """
+
+    content: str = ""
+    work: str = ""
+    offered: str = ""
+
+
+def _read_manifest(folder: Path) -> tuple[dict[str, Laid], str | None]:
+    """The manifest, and a sentence when there is one that cannot be used."""
+    path = folder / PRIVATE / "manifest.json"
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}, None
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {_reason(error)}") from error
+    try:
+        data = json.loads(text)
+        if data["version"] != MANIFEST_VERSION:
+            raise ValueError(data["version"])
+        return {name: _laid(entry) for name, entry in data["files"].items()}, None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}, (
+            f"{path} cannot be read as labkit's record of what it laid, so every file that differs from the course "
+            "counts as changed by you"
+        )
+
+
+def _laid(entry: Any) -> Laid:
+    values = [entry[key] for key in ("content", "work", "offered")]
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("a digest is text")
+    return Laid(*values)
+
+
+def _write_manifest(folder: Path, files: Mapping[str, Laid]) -> None:
+    entries = {
+        name: {"content": entry.content, "work": entry.work, "offered": entry.offered}
+        for name, entry in sorted(files.items())
+    }
+    text = json.dumps({"version": MANIFEST_VERSION, "files": entries}, indent=1) + "\n"
+    path = folder / PRIVATE / "manifest.json"
+    if path.is_file() and path.read_bytes() == text.encode():
+        return
+    with _beside(path, text.encode()) as new:
+        os.replace(new, path)
+
+
+# ------------------------------------------------------------------------------------------------------ laying it out
+
+
+@dataclass(slots=True)
+class Layout:
+    """What `lay_out` did, by the files' paths from the folder.
+
+    Attributes:
+        folder: the learner's folder.
+        laid: files that were not there.
+        updated: files that were as laid and are newer now.
+        rerun: files that were only run and are newer now -> where the run is kept.
+        beside: changed files -> where the newer version lies.
+        deleted: files that the learner deleted; they stay away.
+        blocked: files that could not be laid -> why.
+        notes: further sentences.
+    """
+
+    folder: Path
+    laid: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    rerun: dict[str, str] = field(default_factory=dict)
+    beside: dict[str, str] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+    blocked: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what the learner has to know, a sentence each; nothing when nothing happened."""
+        yield from self.notes
+        if self.laid:
+            notebooks = sum(name.endswith(".ipynb") for name in self.laid)
+            others = len(self.laid) - notebooks
+            also = f" and {_count(others, 'other file')}" if others else ""
+            yield f"laid {_count(notebooks, 'notebook')}{also} in {self.folder}"
+        if self.updated:
+            yield f"brought what you had not changed up to date: {', '.join(self.updated)}"
+        for name, kept in self.rerun.items():
+            yield f"brought {name} up to date; you had run it, and that run is kept as {kept}"
+        for name, new in self.beside.items():
+            yield f"you changed {name} and there is a newer version: it lies beside it as {new}"
+        if self.deleted:
+            names = ", ".join(self.deleted)
+            yield f"you deleted {names}: `labkit reset {PurePosixPath(self.deleted[0]).stem}` brings it back"
+        for name, reason in self.blocked.items():
+            yield f"{name} could not be laid: {reason}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+def resolve_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the learner's folder as an absolute path.
+
+    Raises:
+        CourseError: it is a file, or the folder from which the course is taken.
+    """
+    path = Path(os.path.abspath(Path(folder).expanduser()))
+    if path.exists() and not path.is_dir():
+        raise CourseError(f"{path} is a file; name a folder for the course with --dir")
+    try:
+        source = course_root()
+    except CourseError:
+        return path
+    if path.is_dir() and path.samefile(source):
+        raise CourseError(f"{path} is where the course itself lies; name another folder for your copy with --dir")
+    return path
+
+
+def lay_out(folder: Path, source: Mapping[str, bytes], version: str) -> Layout:
+    """Lay the course out in the learner's folder, or bring what lies there up to date; see the module's table.
+
+    Args:
+        folder: the learner's folder, made when it is missing.
+        source: the course's files, as `course_files` gives them.
+        version: of the course, for the names of files laid beside changed ones.
+
+    Returns:
+        What was done.
+
+    Raises:
+        CourseError: the folder cannot be made or written.
+    """
+    layout = Layout(folder)
+    try:
+        (folder / PRIVATE).mkdir(parents=True, exist_ok=True)
+        manifest, note = _read_manifest(folder)
+        if note:
+            layout.notes.append(note)
+        for name, fresh in source.items():
+            entry = _lay(layout, name, fresh, manifest.get(name), version)
+            if entry is not None:
+                manifest[name] = entry
+        _write_manifest(folder, manifest)
+    except OSError as error:
+        raise CourseError(f"the course cannot be laid out in {folder}: {_reason(error)}") from error
+    return layout
+
+
+def _lay(layout: Layout, name: str, fresh: bytes, entry: Laid | None, version: str) -> Laid | None:
+    """Does for one file what the table says, and returns what the manifest should say of it."""
+    path = layout.folder / name
+    replaced = layout.folder / PRIVATE / "replaced" / name
+    now = Laid(digest(fresh), work_of(name, fresh))
+    try:
+        mine = path.read_bytes()
+    except FileNotFoundError:
+        if entry is not None:
+            layout.deleted.append(name)
+            return entry
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not _lay_new(path, fresh):
+            layout.blocked[name] = "a link that leads nowhere stands there"
+            return None
+        layout.laid.append(name)
+        return now
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        layout.blocked[name] = _reason(error)
+        return entry
+    if mine == fresh:
+        return now
+    if entry is not None and now.content == entry.content:
+        return entry  # nothing newer than what was laid
+    if entry is not None and digest(mine) == entry.content:
+        kept = _replace(path, fresh, replaced, entry.content[:8])
+        if digest(kept.read_bytes()) == entry.content:
+            kept.unlink()
+        layout.updated.append(name)
+        return now
+    if entry is not None and work_of(name, mine) == entry.work:
+        kept = _replace(path, fresh, replaced, digest(mine)[:8])
+        layout.rerun[name] = kept.relative_to(layout.folder).as_posix()
+        return now
+    if now.work == work_of(name, mine):
+        return now  # the learner's copy says the same as the newer one: only outputs differ
+    if entry is not None and (now.work == entry.work or now.content == entry.offered):
+        return entry  # nothing new to read, or it was laid beside already
+    beside = path.with_name(f"{path.stem}.new-{version}{path.suffix}")
+    if not (beside.is_file() and beside.read_bytes() == fresh):
+        if not _lay_new(beside, fresh):
+            beside = _free(path, f"new-{version}-{now.content[:8]}")
+            _lay_new(beside, fresh)
+        layout.beside[name] = beside.relative_to(layout.folder).as_posix()
+    old = entry or Laid()
+    return Laid(old.content, old.work, now.content)
+
+
+# ---------------------------------------------------------------------------------------------- bringing one file back
+
+
+def find_file(asked: str, folder: Path, names: list[str]) -> str:
+    """Return the course's file that a learner means.
+
+    Args:
+        asked: a path from the folder, from the working directory or absolute, a file's name, its stem (`04-order`), or
+            the stem without its number (`order`).
+        folder: the learner's folder.
+        names: the course's files.
+
+    Raises:
+        CourseError: none or several are meant; the sentence names the nearest, or all of them.
+    """
+    wanted = PurePosixPath(asked.replace(os.sep, "/"))
+    paths = {wanted.as_posix()}
+    with suppress(ValueError):
+        paths.add(Path(os.path.abspath(Path(asked).expanduser())).relative_to(folder).as_posix())
+    stem = wanted.name.removesuffix(".ipynb")
+    tests: tuple[Callable[[PurePosixPath], bool], ...] = (
+        lambda path: path.as_posix() in paths,
+        lambda path: path.as_posix().endswith(f"/{wanted}"),
+        lambda path: path.with_suffix("").as_posix().endswith(f"/{wanted.parent / stem}"),
+        lambda path: len(wanted.parts) == 1 and _unnumbered(path.stem) == stem,
+    )
+    for test in tests:
+        found = [name for name in names if test(PurePosixPath(name))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise CourseError(f"{asked!r} may be any of {', '.join(found)}; name one of them in full")
+    from labkit.config.nearest import nearest
+
+    stems = {PurePosixPath(name).stem: name for name in names}
+    stems |= {_unnumbered(short): name for short, name in stems.items()}
+    near = nearest(stem, stems)
+    hint = (
+        f"did you mean {stems[near]}?" if near else f"there are {', '.join(n for n in names if n.endswith('.ipynb'))}"
+    )
+    raise CourseError(f"the course has no {asked!r}; {hint}")
+
+
+def _unnumbered(stem: str) -> str:
+    """`02-three-states` without its number."""
+    return stem.lstrip("0123456789").lstrip("-") or stem
+
+
+def restore(folder: Path, name: str, fresh: bytes, stamp: str) -> Path | None:
+    """Bring the original of one file back.
+
+    Args:
+        folder: the learner's folder.
+        name: the file, by its path from there.
+        fresh: the original's bytes.
+        stamp: goes into the name under which the learner's copy is kept.
+
+    Returns:
+        Where the learner's copy is kept, or None when there was none or it was the original to the byte.
+
+    Raises:
+        CourseError: there is no course in that folder, or it cannot be written.
+    """
+    if not (folder / PRIVATE).is_dir():
+        raise CourseError(f"there is no course in {folder}; `labkit lab` lays it out, --dir names another folder")
+    path = folder / name
+    kept: Path | None = None
+    try:
+        manifest, _ = _read_manifest(folder)
+        mine = path.read_bytes() if path.exists() else None
+        if mine is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not _lay_new(path, fresh):
+                raise CourseError(f"{path} is a link that leads nowhere; remove it first")
+        elif mine != fresh:
+            kept = _replace(path, fresh, path, stamp)
+        manifest[name] = Laid(digest(fresh), work_of(name, fresh))
+        _write_manifest(folder, manifest)
+    except OSError as error:
+        raise CourseError(f"{path} cannot be brought back: {_reason(error)}") from error
+    return kept
+
+
+# ------------------------------------------------------------------------------------------------------ writing safely
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _free(path: Path, mark: str) -> Path:
+    """A name that nothing has yet: `name.mark.ipynb`, then `name.mark-2.ipynb`, ..."""
+    candidate = path.with_name(f"{path.stem}.{mark}{path.suffix}")
+    number = 2
+    while os.path.lexists(candidate):
+        candidate = path.with_name(f"{path.stem}.{mark}-{number}{path.suffix}")
+        number += 1
+    return candidate
+
+
+@contextmanager
+def _beside(path: Path, content: bytes) -> Iterator[Path]:
+    """Content in a file of its own in the same folder, whole and on the disk; removed at the end if still there."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.labkit")
+    try:
+        with open(new, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _lay_new(path: Path, content: bytes) -> bool:
+    """Lays a file where there is none; False, and nothing done, where something has that name after all."""
+    with _beside(path, content) as new:
+        return _second_name(new, path)
+
+
+def _replace(path: Path, content: bytes, like: Path, mark: str) -> Path:
+    """Gives the file's name to new content in one step, and returns the name that its old content has from now on.
+
+    The old content gets that second name (`like`, with a mark in it) first, so whatever an editor saves meanwhile,
+    under either name, stays.
+    """
+    like.parent.mkdir(parents=True, exist_ok=True)
+    with _beside(path, content) as new:
+        kept = _free(like, mark)
+        while not _second_name(path, kept):
+            kept = _free(like, mark)
+        os.replace(new, path)
+    return kept
+
+
+def _second_name(path: Path, other: Path) -> bool:
+    """Gives a file a second name; False where something has that name. A disk without hard links gets a copy."""
+    try:
+        os.link(path, other)
+        return True
+    except FileExistsError:
+        return False
+    except OSError:
+        pass
+    try:
+        with open(other, "xb") as file:
+            file.write(path.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        return True
+    except FileExistsError:
+        return False
