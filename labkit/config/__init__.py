@@ -1,0 +1,81 @@
+"""A stack's configuration: its models, its loader, and the sentences about what is wrong with it.
+
+The names are handed on when they are first asked for; `Finding` and `nearest` bring neither pydantic nor a YAML parser.
+"""
+
+from __future__ import annotations
+
+# `nearest` is a function and also the name of its module: only an eager import keeps the function in front.
+from labkit.config.nearest import nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from labkit.config.checks import check_alternatives as check_alternatives
+    from labkit.config.checks import check_stack as check_stack
+    from labkit.config.findings import Finding as Finding
+    from labkit.config.loader import load_stack_config as load_stack_config
+    from labkit.config.models import AllowedComponentFunctions as AllowedComponentFunctions
+    from labkit.config.models import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
+    from labkit.config.models import FallbackMiddlewareConfig as FallbackMiddlewareConfig
+    from labkit.config.models import MiddlewareConfig as MiddlewareConfig
+    from labkit.config.models import RegisteredMiddleware as RegisteredMiddleware
+    from labkit.config.models import RetryMiddlewareConfig as RetryMiddlewareConfig
+    from labkit.config.models import TimeoutMiddlewareConfig as TimeoutMiddlewareConfig
+    from labkit.config.models import middleware_types as middleware_types
+    from labkit.config.models import register_middleware_config as register_middleware_config
+    from labkit.config.stack import FunctionConfig as FunctionConfig
+    from labkit.config.stack import StackConfig as StackConfig
+
+_HOME_OF = {
+    "AllowedComponentFunctions": "models",
+    "CircuitBreakerMiddlewareConfig": "models",
+    "FallbackMiddlewareConfig": "models",
+    "Finding": "findings",
+    "FunctionConfig": "stack",
+    "MiddlewareConfig": "models",
+    "RegisteredMiddleware": "models",
+    "RetryMiddlewareConfig": "models",
+    "StackConfig": "stack",
+    "TimeoutMiddlewareConfig": "models",
+    "check_alternatives": "checks",
+    "check_stack": "checks",
+    "load_stack_config": "loader",
+    "middleware_types": "models",
+    "register_middleware_config": "models",
+}
+
+__all__ = [
+    "AllowedComponentFunctions",
+    "CircuitBreakerMiddlewareConfig",
+    "FallbackMiddlewareConfig",
+    "Finding",
+    "FunctionConfig",
+    "MiddlewareConfig",
+    "RegisteredMiddleware",
+    "RetryMiddlewareConfig",
+    "StackConfig",
+    "TimeoutMiddlewareConfig",
+    "check_alternatives",
+    "check_stack",
+    "load_stack_config",
+    "middleware_types",
+    "nearest",
+    "register_middleware_config",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'labkit.config' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"labkit.config.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,354 @@
+"""What can be wrong between the parts of a stack: names that lead nowhere, lists, alternatives.
+
+These rules need no YAML: they judge a `StackConfig`, whoever made it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Collection, Iterator, Mapping
+
+import labkit.errors
+from labkit.config.findings import Finding, Report, in_order, printable
+from labkit.config.models import DynamicMiddlewareConfig, FallbackMiddlewareConfig, RetryMiddlewareConfig
+from labkit.config.nearest import nearest
+from labkit.config.stack import FunctionConfig, StackConfig
+
+__all__ = ["check_alternatives", "check_stack"]
+
+_ATTACHING = ("workflow_functions", "register_workflow_functions")
+_TOLD_APART_BY = ("description",)  # settings that do not tell which service it is
+
+
+def check_stack(
+    config: StackConfig, *, unsound: Collection[str] = (), not_run: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """Judge how the parts of a configuration fit together; an empty list means that they do.
+
+    Args:
+        config: the configuration.
+        unsound: names of middleware that are defined, but so that no model could be made of them.
+        not_run: names of middleware whose `_type` only the toolkit runs, with that `_type`.
+
+    Returns:
+        Findings of every severity, in the order of lines.
+
+    >>> from labkit.config.models import TimeoutMiddlewareConfig
+    >>> stack = StackConfig({"limit": TimeoutMiddlewareConfig(timeout=2)}, {"parts": FunctionConfig("parts", ["limt"])})
+    >>> print(*check_stack(stack))
+    function 'parts' lists the middleware 'limt', which is not defined; allowed: limit; did you mean 'limit'?
+    """
+    report = Report(config.source)
+    not_run = not_run or {}
+    _check_lists(config, report, {*config.middleware, *unsound, *not_run}, not_run)
+    _check_tool_names(config, report)
+    for name, middleware in config.middleware.items():
+        if isinstance(middleware, DynamicMiddlewareConfig):
+            _check_attaching(config, report, name, middleware)
+        if isinstance(middleware, RetryMiddlewareConfig):
+            _check_exceptions(config, report, name, "retry_on", middleware.retry_on)
+        if isinstance(middleware, FallbackMiddlewareConfig):
+            _check_exceptions(config, report, name, "errors", middleware.errors)
+        _check_endless(config, report, name, middleware)
+    _check_alternatives(config, report)
+    return in_order(report.findings)
+
+
+def check_alternatives(config: StackConfig) -> list[Finding]:
+    """Find the alternatives that a fallback must not have. Every finding is an error; an empty list means none.
+
+    An alternative is refused when it is not a function of the stack, is not approved, is the function that failed, is
+    the same service under another name (the same `_type` with the same settings, whatever the descriptions say), or
+    leads back to either through fallbacks of its own or as an agent that has it among its `tool_names`.
+
+    >>> stack = StackConfig(
+    ...     {"spare": FallbackMiddlewareConfig(alternative="parts_copy", approved=True)},
+    ...     {"parts": FunctionConfig("parts_service", ["spare"]), "parts_copy": FunctionConfig("parts_service")},
+    ... )
+    >>> print(*check_alternatives(stack))
+    the alternative 'parts_copy' of middleware 'spare' (fallback) is the same service as function 'parts', which lists it, under another name: both are 'parts_service' with the same settings
+    """  # noqa: E501 - one sentence
+    report = Report(config.source)
+    _check_alternatives(config, report)
+    return in_order(report.findings)
+
+
+# ---------------------------------------------------------------------------------------------------------------- lists
+
+
+def _owners(config: StackConfig) -> Iterator[tuple[tuple[str, ...], str, FunctionConfig]]:
+    """Give all that has a list of middleware: its path, its name in a sentence, itself."""
+    for name, function in config.functions.items():
+        yield ("functions", name), f"function '{printable(name)}'", function
+    for name, group in config.function_groups.items():
+        yield ("function_groups", name), f"function group '{printable(name)}'", group
+    if config.workflow is not None:
+        yield ("workflow",), "the workflow", config.workflow
+
+
+def _check_lists(config: StackConfig, report: Report, defined: Collection[str], not_run: Mapping[str, str]) -> None:
+    used: set[str] = set()
+    meant: set[str | None] = set()  # a misspelt name is one fault, not two
+    for path, owner, function in _owners(config):
+        listed: set[str] = set()
+        for index, name in enumerate(function.middleware):
+            at = config.position(*path, "middleware", index)
+            if name in listed:
+                report.add(
+                    "listed-twice",
+                    f"{owner} lists the middleware '{printable(name)}' a second time; it runs once, at its first place",
+                    at,
+                    severity="warning",
+                    key=name,
+                )
+            elif name in not_run:
+                report.add(
+                    "not-run",
+                    f"{owner} lists the middleware '{printable(name)}', whose _type '{not_run[name]}' is the toolkit's "
+                    "and labkit does not run it",
+                    at,
+                    key=name,
+                    found=not_run[name],
+                )
+            elif name not in defined:
+                report.add(
+                    "undefined",
+                    f"{owner} lists the middleware '{printable(name)}', which is not defined",
+                    at,
+                    key=name,
+                    found=name,
+                    allowed=_names(defined) or "a name defined in the section 'middleware', which has none",
+                    nearest=nearest(name, defined),
+                )
+            listed.add(name)
+        used |= listed
+        meant |= {nearest(name, defined) for name in listed if name not in defined}
+    for name in sorted(set(defined) - used - meant):
+        middleware = config.middleware.get(name)
+        if isinstance(middleware, DynamicMiddlewareConfig) and middleware.attaches_itself():
+            continue
+        report.add(
+            "unused",
+            f"middleware '{printable(name)}' is defined and no function lists it",
+            config.position("middleware", name),
+            severity="warning",
+            key=name,
+        )
+
+
+def _check_tool_names(config: StackConfig, report: Report) -> None:
+    for path, owner, function in _owners(config):
+        names = function.settings.get("tool_names")
+        if not isinstance(names, list):
+            if names is not None:
+                report.add(
+                    "wrong-type",
+                    f"'tool_names' of {owner} is no list",
+                    config.position(*path, "tool_names"),
+                    key="tool_names",
+                    found=names,
+                    allowed="a list of names of functions",
+                )
+            continue
+        known = [*config.functions, *config.function_groups]
+        for index, name in enumerate(names):
+            if isinstance(name, str) and (name in known or name.partition("__")[0] in config.function_groups):
+                continue
+            report.add(
+                "undefined",
+                f"{owner} names the tool '{printable(str(name))}', and no function has that name",
+                config.position(*path, "tool_names", index),
+                key=str(name),
+                found=name,
+                allowed=_names(known) or "a name defined in the section 'functions', which has none",
+                nearest=nearest(name, known),
+            )
+
+
+# -------------------------------------------------------------------------------------------------- single settings
+
+
+def _check_attaching(config: StackConfig, report: Report, name: str, middleware: DynamicMiddlewareConfig) -> None:
+    for key in middleware.attaches_itself():
+        at = config.position("middleware", name, key)
+        if key in _ATTACHING:
+            effect = (
+                "every function (an agent's breaker then counts its tool's rejections as failures), behind all"
+                if key == "register_workflow_functions"
+                else "the functions named here, behind all"
+            )
+            report.add(
+                "attaches-itself",
+                f"by '{key}' the toolkit appends middleware '{printable(name)}' ({middleware.type}) to {effect} that "
+                "their lists name: it becomes the innermost, and a breaker inside a timeout never counts a time-out; "
+                "labkit leaves it out, so list it by name where it belongs",
+                at,
+                severity="warning",
+                key=key,
+            )
+        else:
+            report.add(
+                "not-acted-on",
+                f"'{key}' of middleware '{printable(name)}' ({middleware.type}) intercepts components in the toolkit, "
+                "and labkit has no such components: it is read and does nothing here",
+                at,
+                severity="note",
+                key=key,
+            )
+
+
+def _check_endless(config: StackConfig, report: Report, name: str, middleware: object) -> None:
+    effects = {
+        "cooldown_period": "an open breaker never lets a call try again",
+        "probe_timeout": "a probe has no limit, as with null",
+        "timeout": "no call is ever ended",
+        "time_budget": "an operation has no limit, as with null",
+    }
+    for key, effect in effects.items():
+        if getattr(middleware, key, None) == math.inf:
+            report.add(
+                "endless",
+                f"'{key}' of middleware '{printable(name)}' is .inf: {effect}",
+                config.position("middleware", name, key),
+                severity="warning",
+                key=key,
+                found=math.inf,
+            )
+
+
+def _exceptions() -> dict[str, type[Exception]]:
+    """Return every exception that a list may name without a module."""
+    found = {**vars(builtins), **vars(labkit.errors)}
+    return {name: one for name, one in found.items() if isinstance(one, type) and issubclass(one, Exception)}
+
+
+def _check_exceptions(config: StackConfig, report: Report, name: str, key: str, listed: list[str]) -> None:
+    known = _exceptions()
+    for index, exception in enumerate(listed):
+        at = config.position("middleware", name, key, index)
+        if exception == "CircuitBreakerOpenError" and key == "retry_on":
+            report.add(
+                "never-retried",
+                f"'{key}' of middleware '{printable(name)}' names CircuitBreakerOpenError, and a retry never repeats a "
+                "call that an open breaker rejected",
+                at,
+                severity="warning",
+                key=exception,
+            )
+        elif exception not in known and not _is_dotted(exception):
+            report.add(
+                "unknown-exception",
+                f"'{key}' of middleware '{printable(name)}' names '{printable(exception)}', which is no exception",
+                at,
+                key=exception,
+                found=exception,
+                allowed="a built-in exception, one of labkit.errors, or package.module.Class",
+                nearest=nearest(exception, known),
+            )
+
+
+def _is_dotted(name: str) -> bool:
+    parts = name.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+# --------------------------------------------------------------------------------------------------------- alternatives
+
+
+def _check_alternatives(config: StackConfig, report: Report) -> None:
+    fallbacks = {name: one for name, one in config.middleware.items() if isinstance(one, FallbackMiddlewareConfig)}
+    for name, fallback in fallbacks.items():
+        other = fallback.alternative
+        what = f"the alternative '{printable(str(other))}' of middleware '{printable(name)}' (fallback)"
+        at = config.position("middleware", name, "alternative")
+        if other is None:
+            continue
+        if not fallback.approved:
+            report.add(
+                "not-approved",
+                f"{what} is not approved, and what it answers may mean something else",
+                at,
+                key="approved",
+                found=False,
+                allowed="approved: true, once somebody has approved it",
+            )
+        if other not in config.functions:
+            report.add(
+                "undefined",
+                f"{what} is not a function of the stack",
+                at,
+                key="alternative",
+                found=other,
+                allowed=_names(config.functions) or "a name defined in the section 'functions', which has none",
+                nearest=nearest(other, config.functions),
+            )
+            continue
+        for _, owner, function in _owners(config):
+            if name in function.middleware:
+                refusal = _leads_back(config, fallbacks, function, owner, other)
+                if refusal:
+                    report.add("same-service", f"{what} {refusal}", at, key="alternative", found=other)
+
+
+def _leads_back(
+    config: StackConfig,
+    fallbacks: Mapping[str, FallbackMiddlewareConfig],
+    failed: FunctionConfig,
+    owner: str,
+    alternative: str,
+) -> str | None:
+    """Say in words how an alternative comes back to the function that failed, or return None when it does not."""
+    came_from: dict[str, str | None] = {alternative: None}
+    queue = [alternative]
+    for here in queue:
+        function = config.functions[here]
+        route = _route(came_from, here)
+        if function is failed and len(route) == 1:
+            return "is the function that lists it: what has just failed is no alternative"
+        if function is failed or _same_service(function, failed):
+            how = (
+                f"leads back to {owner}" if len(route) > 1 or function is failed else f"is the same service as {owner}"
+            )
+            way = f" ({' -> '.join(map(printable, route))})" if len(route) > 1 else ""
+            alias = "" if function is failed else ", under another name"
+            kind = "" if function is failed else f": both are '{printable(failed.type_)}' with the same settings"
+            return f"{how}, which lists it{way}{alias}{kind}"
+        for following in _following(function, fallbacks):
+            if following in config.functions and following not in came_from:
+                came_from[following] = here
+                queue.append(following)
+    return None
+
+
+def _following(function: FunctionConfig, fallbacks: Mapping[str, FallbackMiddlewareConfig]) -> Iterator[str]:
+    """Give the functions that a function may call: its fallbacks' alternatives, an agent's tools."""
+    for name in function.middleware:
+        fallback = fallbacks.get(name)
+        if fallback is not None and fallback.alternative is not None:
+            yield fallback.alternative
+    tools = function.settings.get("tool_names")
+    if isinstance(tools, list):
+        yield from (tool for tool in tools if isinstance(tool, str))
+
+
+def _route(came_from: Mapping[str, str | None], end: str) -> list[str]:
+    route: list[str] = []
+    step: str | None = end
+    while step is not None:
+        route.append(step)
+        step = came_from[step]
+    return route[::-1]
+
+
+def _same_service(first: FunctionConfig, second: FunctionConfig) -> bool:
+    def settings(function: FunctionConfig) -> dict[str, object]:
+        return {key: value for key, value in function.settings.items() if key not in _TOLD_APART_BY}
+
+    return first.type_ != "" and first.type_ == second.type_ and settings(first) == settings(second)
+
+
+def _names(names: Collection[str]) -> str:
+    """Return the names for a sentence, cut short when there are many."""
+    shown = [printable(name) for name in sorted(names)]
+    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")

@@ -1,0 +1,314 @@
+"""A YAML text as nodes with line and column, read as `yaml.safe_load` reads it, within limits.
+
+What `yaml.safe_load` takes in silence and a person never means is a finding here: a key that stands twice. So is what
+it cannot take: other tags than plain YAML's, a text that claims to be a date and is none. And so is what would never
+end: an anchor inside itself, aliases of aliases of aliases.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+from labkit.config.environment import ExpandedText
+from labkit.config.findings import Report, printable, quoted
+from labkit.config.stack import Path, Position
+
+__all__ = ["MAX_DEPTH", "MAX_NODES", "Document"]
+
+MAX_DEPTH = 50  # levels of nesting, aliases followed; the toolkit's own files have five
+MAX_NODES = 50_000  # values, aliases followed
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_TAG}merge"
+_PLAIN = {MappingNode: f"{_TAG}map", SequenceNode: f"{_TAG}seq", ScalarNode: f"{_TAG}null"}
+_OTHER_COLLECTIONS = {f"{_TAG}set", f"{_TAG}omap", f"{_TAG}pairs"}
+
+# What PyYAML says, and what it means to a person. The first that fits.
+_SYNTAX = (
+    (r"found character '\\t'", "a tab stands where YAML wants spaces"),
+    (r"found character '%'", "a text that begins with '%' needs quotes"),
+    (r"found character '@'", "a text that begins with '@' needs quotes"),
+    (r"found character '`'", "a text that begins with '`' needs quotes"),
+    (
+        r"mapping values are not allowed",
+        "a ':' stands where no key can be: a line is indented wrongly, or a text with ': ' needs quotes",
+    ),
+    (r"could not find expected ':'", "a key has no ':' behind it"),
+    (r"found undefined alias '?(?P<what>[^']*)'?", "the alias '*{what}' has no anchor '&{what}' before it"),
+    (r"found duplicate anchor '?(?P<what>[^']*?)'?;", "the anchor '&{what}' stands twice"),
+    (r"expected a single document", "a second document begins here ('---'), and a configuration is one"),
+    (r"found unexpected end of stream", "the text in quotes that begins here is not closed"),
+    (r"found unknown escape character '?(?P<what>.)", "'\\{what}' means nothing in double quotes; use single quotes"),
+    (r"expected ',' or '\]'", "a list that begins with '[' in line {start} is not closed, or lacks a ','"),
+    (r"expected ',' or '\}'", "a mapping that begins with '{{' in line {start} is not closed, or lacks a ','"),
+    (r"expected <block end>, but found '-'", "a '-' is indented otherwise than the lines above it"),
+    (r"expected <block end>", "the line is indented otherwise than those above it, or something is missing between"),
+    (r"expected the node content", "a value is missing, or a sign stands in its place"),
+    (r"sequence entries are not allowed", "a '-' stands where no list can begin: the list goes on its own line"),
+    (r"found undefined tag handle", "a text that begins with '!' needs quotes"),
+)
+
+
+class TooMuch(Exception):
+    """The text cannot be read at all; the report says why."""
+
+
+class _Loader(yaml.SafeLoader):
+    """The SafeLoader with a limit on nesting, so that no text can exhaust the interpreter's stack."""
+
+    depth = 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH + 1:
+            raise _TooDeep(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+class _TooDeep(Exception):
+    def __init__(self, mark: yaml.Mark) -> None:
+        super().__init__()
+        self.mark = mark
+
+
+class Document:
+    """The nodes of one text.
+
+    Args:
+        expanded: the text, placeholders replaced.
+        report: takes the findings.
+
+    Attributes:
+        root: the outermost node, or None for an empty text.
+        unreadable: ids of nodes that already have a finding; nothing more needs saying about their values.
+
+    Raises:
+        TooMuch: the text is no YAML, or more than labkit reads; the report has the finding.
+    """
+
+    def __init__(self, expanded: ExpandedText, report: Report) -> None:
+        self._expanded = expanded
+        self._report = report
+        self.unreadable: set[int] = set()
+        try:
+            self._loader = _Loader(expanded.text)
+            self.root: Node | None = self._loader.get_single_node()
+        except _TooDeep as error:
+            raise self._refuse("too-deep", self._too_deep, error.mark) from None
+        except RecursionError:
+            raise self._refuse("too-deep", self._too_deep, None) from None
+        except yaml.MarkedYAMLError as error:
+            raise self._syntax(error) from None
+        except yaml.reader.ReaderError as error:
+            sign = error.character if isinstance(error.character, str) else chr(error.character)
+            at = expanded.position(error.position)
+            report.add("syntax", f"the file holds {printable(sign)!r}, which is no character of a YAML text", at)
+            raise TooMuch from None
+        except yaml.YAMLError as error:
+            raise self._refuse("syntax", f"the file is not YAML: {printable(str(error))}", None) from None
+        if self.root is not None:
+            self._measure(self.root)
+            self._examine(self.root)
+
+    _too_deep = f"the values are nested more than {MAX_DEPTH} levels deep"
+
+    def position(self, node: Node) -> Position:
+        """Return line and column of a node, counted from 1."""
+        return self._expanded.position(node.start_mark.index)
+
+    def value(self, node: Node) -> Any:
+        """Return the Python value that `yaml.safe_load` makes of a node."""
+        return self._loader.construct_object(node, deep=True)
+
+    def entries(self, node: MappingNode) -> dict[Any, tuple[Node, Node]]:
+        """Return key node and value node by key, merge keys followed, the last of equal keys winning."""
+        self._loader.flatten_mapping(node)
+        return {self.value(key): (key, value) for key, value in node.value}
+
+    def is_mapping(self, node: Node) -> bool:
+        """Say whether a node is a plain mapping."""
+        return isinstance(node, MappingNode) and node.tag == _PLAIN[MappingNode]
+
+    def is_list(self, node: Node) -> bool:
+        """Say whether a node is a plain list."""
+        return isinstance(node, SequenceNode) and node.tag == _PLAIN[SequenceNode]
+
+    def is_null(self, node: Node) -> bool:
+        """Say whether a node is null, as an empty value is."""
+        return isinstance(node, ScalarNode) and node.tag == f"{_TAG}null"
+
+    def shown(self, node: Node) -> str:
+        """Return a node's value for a sentence; a plain scalar as it is written, with what YAML makes of it."""
+        value = self.value(node)
+        text = quoted(value)
+        if isinstance(node, ScalarNode) and node.style is None and not isinstance(value, str) and value is not None:
+            written = quoted(node.value).strip("'")
+            if written != text:
+                return f"{written}, which YAML reads as {text}"
+        return text
+
+    # ----------------------------------------------------------------------------------------------- once, at the start
+
+    def _measure(self, root: Node) -> None:
+        """Refuse what has no end or is far too much, once aliases are followed."""
+        sizes: dict[int, tuple[int, int]] = {}  # node: values in it, levels under it
+        open_: set[int] = set()
+        stack: list[tuple[Node, bool]] = [(root, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                open_.discard(id(node))
+                inside = [sizes[id(child)] for child in _children(node)]
+                size = 1 + sum(count for count, _ in inside)
+                depth = 1 + max((levels for _, levels in inside), default=0)
+                sizes[id(node)] = size, depth
+                if size > MAX_NODES:
+                    sentence = f"the aliases (*name) make more than {MAX_NODES} values of the file"
+                    raise self._refuse("too-much", sentence, node.start_mark)
+                if depth > MAX_DEPTH:
+                    raise self._refuse("too-deep", self._too_deep, node.start_mark)
+            elif id(node) in open_:
+                raise self._refuse("endless", "an alias (*name) stands inside its own anchor", node.start_mark)
+            elif id(node) not in sizes:
+                open_.add(id(node))
+                stack.append((node, True))
+                stack.extend((child, False) for child in reversed(_children(node)) if isinstance(child, CollectionNode))
+                for child in _children(node):
+                    if not isinstance(child, CollectionNode):
+                        sizes[id(child)] = 1, 1
+
+    def _examine(self, root: Node) -> None:
+        """Find what plain YAML has no value for, and keys that stand twice; put something harmless in its place."""
+        seen: set[int] = set()
+        stack: list[tuple[Node, Path]] = [(root, ())]
+        while stack:
+            node, path = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            self._examine_tag(node)
+            if isinstance(node, MappingNode):
+                self._examine_keys(node, path)
+                stack.extend((value, (*path, str(key.value))) for key, value in reversed(node.value))
+            elif isinstance(node, SequenceNode):
+                stack.extend((value, (*path, index)) for index, value in enumerate(node.value))
+
+    def _examine_tag(self, node: Node) -> bool:
+        """Say whether the node has a value, after giving it one if it has none."""
+        plain = _PLAIN[type(node)]
+        if isinstance(node, CollectionNode):
+            if node.tag == plain:
+                return True
+            known = node.tag in _OTHER_COLLECTIONS
+        else:
+            known = node.tag in yaml.SafeLoader.yaml_constructors
+        if known:
+            try:
+                self.value(node)
+                return True
+            except Exception:  # a date that is none, a number of 10,000 digits: whatever PyYAML's constructors raise
+                self._loader.recursive_objects.clear()  # it leaves its marks behind
+                self._loader.deep_construct = False
+                kind = node.tag.removeprefix(_TAG)
+                sentence = f"{self._written(node)} cannot be read as YAML's '{kind}'; put it in quotes if it is a text"
+        elif node.tag in (f"{_TAG}value", _MERGE):
+            sentence = f"{self._written(node)} alone means something else to YAML; put it in quotes"
+        else:
+            tag = node.tag.replace(_TAG, "!!")
+            sentence = f"the tag '{printable(tag)}' is not one of plain YAML's, and nothing else is loaded"
+        self._report.add("unreadable-value", sentence, self.position(node))
+        self.unreadable.add(id(node))
+        node.tag = plain
+        if isinstance(node, ScalarNode):
+            node.value = ""
+        return False
+
+    def _examine_keys(self, node: MappingNode, path: Path) -> None:
+        kept: list[tuple[Node, Node]] = []
+        first: dict[Any, Node] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                if self._can_be_merged(value):
+                    kept.append((key, value))
+                else:
+                    sentence = f"'<<' merges mappings, and {self._written(value)} stands behind it"
+                    self._report.add("merge", sentence, self.position(key), key="<<", allowed="an alias such as *base")
+                continue
+            if not isinstance(key, ScalarNode):
+                what = "a mapping" if isinstance(key, MappingNode) else "a list"
+                hint = "; '{{...}}' is no placeholder here" if isinstance(key, MappingNode) else ""
+                self._report.add("key", f"{what} stands where a key must be{hint}", self.position(key))
+                continue
+            if key.tag == f"{_TAG}value":  # the SafeLoader takes a key '=' as a text
+                key.tag = f"{_TAG}str"
+            if not self._examine_tag(key):
+                continue
+            name = self.value(key)
+            if name in first:
+                where = _place(path)
+                self._report.add(
+                    "duplicate-key",
+                    f"the key '{printable(str(key.value))}' stands a second time in {where} "
+                    f"(first in line {self.position(first[name])[0]}), and YAML would keep only the last",
+                    self.position(key),
+                    key=key.value,
+                )
+            first.setdefault(name, key)
+            kept.append((key, value))
+        node.value = kept
+
+    def _can_be_merged(self, value: Node) -> bool:
+        if isinstance(value, SequenceNode):
+            return all(isinstance(one, MappingNode) for one in value.value)
+        return isinstance(value, MappingNode)
+
+    def _written(self, node: Node) -> str:
+        if isinstance(node, ScalarNode):
+            return quoted(node.value)
+        return "a mapping" if isinstance(node, MappingNode) else "a list"
+
+    def _syntax(self, error: yaml.MarkedYAMLError) -> TooMuch:
+        problem = f"{error.problem or ''};"
+        mark = error.problem_mark or error.context_mark
+        if "unexpected end of stream" in problem:
+            mark = error.context_mark or mark
+        start = "?" if error.context_mark is None else str(self._expanded.position(error.context_mark.index)[0])
+        for pattern, sentence in _SYNTAX:
+            if found := re.search(pattern, problem):
+                groups = {name: printable(text or "") for name, text in found.groupdict().items()}
+                return self._refuse("syntax", "the file is not YAML: " + sentence.format(start=start, **groups), mark)
+        said = printable(f"{error.problem or ''}" + (f" ({error.context})" if error.context else ""))
+        return self._refuse("syntax", f"the file is not YAML: {said}", mark)
+
+    def _refuse(self, code: str, sentence: str, mark: yaml.Mark | None) -> TooMuch:
+        at = None if mark is None else self._expanded.position(mark.index)
+        self._report.add(code, sentence, at)
+        return TooMuch()
+
+
+def _children(node: Node) -> list[Node]:
+    if isinstance(node, MappingNode):
+        return [one for pair in node.value for one in pair]
+    return list(node.value) if isinstance(node, SequenceNode) else []
+
+
+def _place(path: Path) -> str:
+    """Return in words where in the file a mapping stands.
+
+    >>> _place(("middleware", "b")), _place(()), _place(("llms",))
+    ("middleware 'b'", 'the file', "section 'llms'")
+    """
+    if not path:
+        return "the file"
+    section = printable(str(path[0]))
+    kinds = {"middleware": "middleware", "functions": "function", "function_groups": "function group"}
+    if len(path) > 1 and section in kinds:
+        return f"{kinds[section]} '{printable(str(path[1]))}'"
+    return "the workflow" if section == "workflow" else f"section '{section}'"

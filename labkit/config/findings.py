@@ -1,0 +1,181 @@
+"""What a check of a configuration has to say: one `Finding` a fault, each one sentence. No pydantic, no YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Finding", "Report", "Severity", "in_order", "printable", "quoted"]
+
+Severity = Literal["error", "warning", "note"]
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a check found, and where.
+
+    Attributes:
+        message: the whole sentence, with file, line, what was found, what is allowed and the nearest known name.
+        severity: "error": the configuration is refused; "warning": it loads and most likely does not do what was meant;
+            "note": the file is sound, and labkit treats something in it otherwise than the toolkit, or not at all.
+        code: what kind of finding it is, a stable word such as "unknown-key" (all stand in `labkit/cli/check.py`).
+        file: the file's name as it was given, or a name in angle brackets for text without a file.
+        line: counted from 1; None where no line is to blame (a missing file, a configuration made in Python).
+        column: counted from 1, in characters; None where `line` is.
+        key: the key, or the listed name, that the finding is about; None where there is none.
+        found: what stands there, shortened.
+        allowed: what may stand there.
+        nearest: the known name that was most likely meant.
+    """
+
+    message: str
+    severity: Severity = "error"
+    code: str = "invalid"
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    key: str | None = None
+    found: str | None = None
+    allowed: str | None = None
+    nearest: str | None = None
+
+    def to_dict(self) -> dict[str, str | int | None]:
+        """Return the finding as plain values, always with the same keys in the same order.
+
+        >>> Finding("a.yaml:3: no", file="a.yaml", line=3).to_dict()["line"]
+        3
+        """
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "severity": self.severity,
+            "code": self.code,
+            "key": self.key,
+            "found": self.found,
+            "allowed": self.allowed,
+            "nearest": self.nearest,
+            "message": self.message,
+        }
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Report:
+    """Gathers the findings of one file, words their sentences alike, and keeps one for each fault.
+
+    A fault in a block that is merged into several others (`<<: *base`) is met several times; it is one finding.
+    """
+
+    def __init__(self, file: str | None = None) -> None:
+        self.file = file
+        self.findings: list[Finding] = []
+        self._seen: set[tuple[object, ...]] = set()
+
+    def add(
+        self,
+        code: str,
+        sentence: str,
+        at: tuple[int, int] | None = None,
+        *,
+        severity: Severity = "error",
+        key: object = None,
+        found: object = _NOTHING,
+        allowed: str | None = None,
+        say_allowed: str | None = None,
+        nearest: str | None = None,
+    ) -> None:
+        """Add a finding: `sentence` is what was found; what is allowed and the nearest name are appended to it.
+
+        Args:
+            say_allowed: what the sentence says is allowed, where `allowed` is too long for one.
+        """
+        line, column = at if at is not None else (None, None)
+        place = (
+            ""
+            if self.file is None
+            else f"{printable(self.file)}: "
+            if line is None
+            else f"{printable(self.file)}:{line}: "
+        )
+        say = allowed if say_allowed is None else say_allowed
+        message = f"{place}{sentence}"
+        if say:
+            message += f"; allowed: {say}"
+        if nearest is not None:
+            message += f"; did you mean '{printable(nearest)}'?"
+        self.take(
+            Finding(
+                message=message,
+                severity=severity,
+                code=code,
+                file=self.file,
+                line=line,
+                column=column,
+                key=None if key is None else printable(str(key)),
+                found=None if found is _NOTHING else quoted(found),
+                allowed=allowed,
+                nearest=nearest,
+            )
+        )
+
+    def take(self, finding: Finding) -> None:
+        """Add a finding, unless the same place in the file has the same fault already."""
+        where = (finding.line, finding.column, finding.code, finding.key)
+        if finding.line is None or where not in self._seen:
+            self.findings.append(finding)
+        self._seen.add(where)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings as they stand in the file; those without a line come first.
+
+    >>> [f.line for f in in_order([Finding("b", line=7), Finding("c", line=2), Finding("a")])]
+    [None, 2, 7]
+    """
+    return sorted(findings, key=lambda finding: (finding.line or 0, finding.column or 0))
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """Return a value as it may stand in a sentence: in quotes when it is text, shortened, on one line, printable.
+
+    >>> quoted("30s"), quoted(2.5), quoted(True), quoted(None), quoted([1, 2]), quoted("a\\nb")
+    ("'30s'", '2.5', 'true', 'null', 'a list', "'a\\\\nb'")
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return "a list" if value else "an empty list"
+    if isinstance(value, float):
+        text = repr(value)
+        return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(text, text)
+    if isinstance(value, int):
+        return _shortened(str(value) if value.bit_length() < 512 else hex(value), limit)
+    if isinstance(value, str):
+        if value == "":
+            return "an empty text"
+        return f"'{_shortened(printable(value), limit)}'"
+    return _shortened(printable(str(value)), limit)
+
+
+def printable(text: str) -> str:
+    """Return the text with every character that is no letter, sign or plain space written as an escape.
+
+    >>> printable("a\\tb é")
+    'a\\\\tb é'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -1,0 +1,281 @@
+"""The settings of each middleware as pydantic models, and the register of the `_type`s that labkit knows.
+
+`circuit_breaker` and `timeout` have the toolkit's own names, defaults, rules and conversions (NeMo Agent Toolkit 1.9.0:
+`failure_threshold: "4"` is 4, `true` is 1, 2.5 is refused). One thing differs on purpose: an unknown key is refused,
+where the toolkit ignores it in silence. `retry` and `fallback` are labkit's own.
+
+The models are plain pydantic models: made from Python they need no YAML, and raise pydantic's `ValidationError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+
+__all__ = [
+    "TOOLKIT_ONLY_TYPES",
+    "AllowedComponentFunctions",
+    "CircuitBreakerMiddlewareConfig",
+    "FallbackMiddlewareConfig",
+    "MiddlewareConfig",
+    "RegisteredMiddleware",
+    "RetryMiddlewareConfig",
+    "TimeoutMiddlewareConfig",
+    "middleware_types",
+    "register_middleware_config",
+]
+
+COUNT = "a whole number greater than 0"
+SECONDS = "a number of seconds greater than 0, without a unit"
+TEXT = "a text or null"
+SWITCH = "true or false"
+NAMES = "a list of names"
+EXCEPTIONS = "a list of exception names"
+
+TOOLKIT_ONLY_TYPES = ("cache", "dynamic_middleware", "hitl", "logging_middleware")
+"""The other middleware types that NeMo Agent Toolkit 1.9.0 has; labkit knows them by name and does not run them."""
+
+
+def setting(default: Any, allowed: str, description: str, **rules: Any) -> Any:
+    """Return a pydantic Field that also says, for the sentences of the loader, what is allowed."""
+    return Field(default, description=description, json_schema_extra={"allowed": allowed}, **rules)
+
+
+def component_setting(default: Any, allowed: str, description: str) -> Any:
+    """Return the Field of a key that labkit does not act on; it stays out of the model's repr."""
+    return setting(default, allowed, description, repr=False)
+
+
+class MiddlewareConfig(BaseModel):
+    """What the settings of every middleware have in common. A new type derives from it and sets `type`.
+
+    Unknown keys are refused, and so is a value assigned later that breaks a rule.
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, validate_assignment=True)
+
+    type: str = Field(alias="_type", repr=False)
+    enabled: bool = setting(True, SWITCH, "Whether the middleware acts; read once, when the chain is built.")
+
+    @property
+    def type_(self) -> str:
+        """The `_type`, under the name that functions use for theirs."""
+        return self.type
+
+    @classmethod
+    def static_type(cls) -> str:
+        """Return the `_type` that names this model in YAML.
+
+        >>> TimeoutMiddlewareConfig.static_type()
+        'timeout'
+        """
+        return str(cls.model_fields["type"].default)
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """Return every key that may stand in YAML beside `_type`, the model's own before those common to many.
+
+        >>> TimeoutMiddlewareConfig.keys()[:3]
+        ('timeout', 'timeout_message', 'enabled')
+        """
+        names = [name for name in cls.model_fields if name != "type"]
+        return tuple(sorted(names, key=lambda name: (name in _TOOLKIT_KEYS, name == "enabled")))
+
+
+class AllowedComponentFunctions(BaseModel):
+    """The toolkit's block `allowed_component_functions`: method names per kind of component. Labkit only parses it."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+    llms: set[str] | None = setting(None, NAMES, "Methods of language models.")
+    embedders: set[str] | None = setting(None, NAMES, "Methods of embedders.")
+    retrievers: set[str] | None = setting(None, NAMES, "Methods of retrievers.")
+    memory: set[str] | None = setting(None, NAMES, "Methods of memories.")
+    object_stores: set[str] | None = setting(None, NAMES, "Methods of object stores.")
+    authentication: set[str] | None = setting(None, NAMES, "Methods of authentication providers.")
+
+
+# The toolkit turns whatever stands in these lists into text.
+_References = list[Annotated[str, BeforeValidator(str)]]
+
+
+class DynamicMiddlewareConfig(MiddlewareConfig):
+    """The toolkit's keys by which a middleware attaches itself to components. Labkit reads them and does nothing."""
+
+    llms: _References | None = component_setting(None, NAMES, "Language models to intercept.")
+    embedders: _References | None = component_setting(None, NAMES, "Embedders to intercept.")
+    retrievers: _References | None = component_setting(None, NAMES, "Retrievers to intercept.")
+    memory: _References | None = component_setting(None, NAMES, "Memories to intercept.")
+    object_stores: _References | None = component_setting(None, NAMES, "Object stores to intercept.")
+    auth_providers: _References | None = component_setting(None, NAMES, "Authentication providers to intercept.")
+    register_llms: bool | None = component_setting(False, SWITCH, "Intercept every language model.")
+    register_embedders: bool | None = component_setting(False, SWITCH, "Intercept every embedder.")
+    register_retrievers: bool | None = component_setting(False, SWITCH, "Intercept every retriever.")
+    register_memory: bool | None = component_setting(False, SWITCH, "Intercept every memory.")
+    register_object_stores: bool | None = component_setting(False, SWITCH, "Intercept every object store.")
+    register_auth_providers: bool | None = component_setting(False, SWITCH, "Intercept every authentication provider.")
+    register_workflow_functions: bool | None = component_setting(
+        False, SWITCH, "Append to every function of the workflow."
+    )
+    workflow_functions: list[str] | None = component_setting(None, NAMES, "Append to these functions of the workflow.")
+    allowed_component_functions: AllowedComponentFunctions | None = component_setting(
+        None, "a mapping of method names", "Which methods of the components may be intercepted."
+    )
+
+    def attaches_itself(self) -> tuple[str, ...]:
+        """Return the keys in force by which the toolkit would attach this middleware without a list naming it.
+
+        >>> CircuitBreakerMiddlewareConfig(register_llms=True, workflow_functions=[]).attaches_itself()
+        ('register_llms',)
+        """
+        return tuple(name for name in _TOOLKIT_KEYS if name != "allowed_component_functions" and getattr(self, name))
+
+
+_TOOLKIT_KEYS = tuple(name for name in DynamicMiddlewareConfig.model_fields if name not in ("type", "enabled"))
+
+
+class CircuitBreakerMiddlewareConfig(DynamicMiddlewareConfig):
+    """Settings of a circuit breaker (`_type: circuit_breaker`); the toolkit's fields, defaults and rules.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, or a key is unknown.
+
+    >>> CircuitBreakerMiddlewareConfig(failure_threshold="4").failure_threshold
+    4
+    """
+
+    type: Literal["circuit_breaker"] = Field("circuit_breaker", alias="_type", repr=False)
+    failure_threshold: int = setting(3, COUNT, "Consecutive failures that open the breaker.", gt=0)
+    cooldown_period: float = setting(60.0, SECONDS, "Seconds that OPEN lasts at least.", gt=0)
+    half_open_success_threshold: int = setting(1, COUNT, "Consecutive successful probes that close it.", gt=0)
+    probe_timeout: float | None = setting(
+        None, f"{SECONDS}, or null", "Seconds that a probe may take; null: without limit.", gt=0
+    )
+    circuit_breaker_message: str | None = setting(None, TEXT, "Appended to the text of a rejection.")
+
+
+class TimeoutMiddlewareConfig(DynamicMiddlewareConfig):
+    """Settings of a time limit (`_type: timeout`); the toolkit's fields, defaults and rules.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, `timeout` is missing, or a key is unknown.
+
+    >>> TimeoutMiddlewareConfig(timeout=2).timeout
+    2.0
+    """
+
+    type: Literal["timeout"] = Field("timeout", alias="_type", repr=False)
+    timeout: float = setting(..., SECONDS, "Seconds that everything inside may take.", gt=0)
+    timeout_message: str | None = setting(None, TEXT, "Appended to the text of the TimeoutError.")
+
+
+class RetryMiddlewareConfig(MiddlewareConfig):
+    """Settings of labkit's retry (`_type: retry`); the toolkit has none.
+
+    The wait before attempt n (the first retry is n = 2) is at most `base_delay * factor ** (n - 2)` seconds, capped at
+    `max_delay`; with full jitter it is drawn evenly from 0 to that, from a generator seeded with `seed`.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, or a key is unknown.
+
+    >>> RetryMiddlewareConfig(attempts=5).max_delay
+    10.0
+    """
+
+    type: Literal["retry"] = Field("retry", alias="_type", repr=False)
+    attempts: int = setting(3, COUNT, "Attempts in all, the first call included.", gt=0)
+    base_delay: FiniteFloat = setting(0.1, "a number of seconds, 0 or more", "Seconds before the first retry.", ge=0)
+    factor: FiniteFloat = setting(2.0, "a number, 1 or more", "By what each wait grows.", ge=1)
+    max_delay: FiniteFloat = setting(10.0, "a number of seconds, 0 or more", "Seconds that no wait exceeds.", ge=0)
+    jitter: Literal["full", "none"] = setting("full", "full or none", "Whether a wait is drawn at random.")
+    seed: int = setting(0, "a whole number", "Seed of the generator that draws the waits.")
+    time_budget: float | None = setting(
+        None, f"{SECONDS}, or null", "Seconds for one operation; no wait begins that would pass them.", gt=0
+    )
+    retry_on: list[str] = setting(
+        ["ConnectionError", "TimeoutError", "DependencyError"], EXCEPTIONS, "Exceptions that are worth another attempt."
+    )
+
+
+class FallbackMiddlewareConfig(MiddlewareConfig):
+    """Settings of labkit's fallback (`_type: fallback`); the toolkit has none.
+
+    Without `alternative` the caller gets an explicit "unavailable"; with it, that function is called instead, which
+    somebody must have approved (`approved: true`).
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, or a key is unknown.
+
+    >>> FallbackMiddlewareConfig().approved
+    False
+    """
+
+    type: Literal["fallback"] = Field("fallback", alias="_type", repr=False)
+    errors: list[str] = setting(
+        ["CircuitBreakerOpenError", "TimeoutError", "ConnectionError", "DependencyError"],
+        EXCEPTIONS,
+        "Exceptions that are answered instead of raised.",
+    )
+    reason: str | None = setting(None, TEXT, "Told to the caller; null: the error's own text.")
+    alternative: str | None = setting(None, "the name of a function, or null", "The function to call instead.")
+    approved: bool = setting(False, SWITCH, "Whether the alternative may be used at all.")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredMiddleware:
+    """A `_type` that labkit runs, and whether the toolkit has it too.
+
+    Attributes:
+        model: the pydantic model of its settings.
+        toolkit: True when NeMo Agent Toolkit 1.9.0 has a middleware of this `_type`.
+    """
+
+    model: type[MiddlewareConfig]
+    toolkit: bool
+
+
+_REGISTER: dict[str, RegisteredMiddleware] = {}
+
+
+def register_middleware_config(model: type[MiddlewareConfig], *, toolkit: bool = False) -> type[MiddlewareConfig]:
+    """Make a model's `_type` known to the loader, and return the model (so that it may be used as a decorator).
+
+    Args:
+        model: a `MiddlewareConfig` whose field `type` has the `_type` as its default.
+        toolkit: whether the toolkit has this type too; labkit's own types are labelled as such.
+
+    Raises:
+        TypeError: the model is not a MiddlewareConfig or its `type` has no default.
+        ValueError: another model has that `_type` already.
+
+    >>> register_middleware_config(TimeoutMiddlewareConfig, toolkit=True).static_type()
+    'timeout'
+    """
+    if not (isinstance(model, type) and issubclass(model, MiddlewareConfig)):
+        raise TypeError(f"a middleware's settings derive from MiddlewareConfig; {model!r} does not")
+    name = model.model_fields["type"].default
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"{model.__name__}: the field 'type' needs the _type as its default")
+    known = _REGISTER.get(name)
+    if (known is not None and known.model is not model) or name in TOOLKIT_ONLY_TYPES:
+        raise ValueError(f"the _type '{name}' is taken")
+    _REGISTER[name] = RegisteredMiddleware(model, toolkit)
+    return model
+
+
+def middleware_types() -> Mapping[str, RegisteredMiddleware]:
+    """Return every `_type` that labkit runs, in the order of registration.
+
+    >>> [name for name, entry in middleware_types().items() if entry.toolkit]
+    ['circuit_breaker', 'timeout']
+    """
+    return dict(_REGISTER)
+
+
+register_middleware_config(CircuitBreakerMiddlewareConfig, toolkit=True)
+register_middleware_config(TimeoutMiddlewareConfig, toolkit=True)
+register_middleware_config(RetryMiddlewareConfig)
+register_middleware_config(FallbackMiddlewareConfig)

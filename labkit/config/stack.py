@@ -1,0 +1,78 @@
+"""What a stack's file says, read: middleware settings by name, functions with their lists, the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from labkit.config.findings import Finding
+from labkit.config.models import MiddlewareConfig
+
+__all__ = ["FunctionConfig", "Path", "Position", "StackConfig"]
+
+Path = tuple[str | int, ...]
+"""Where in the configuration: ("middleware", "availability_breaker", "cooldown_period"), or a list's name and index."""
+
+Position = tuple[int, int]
+"""Line and column in the file, both counted from 1."""
+
+
+@dataclass(slots=True)
+class FunctionConfig:
+    """A function, a function group or the workflow, as far as labkit looks at it.
+
+    Attributes:
+        type_: its `_type`; labkit does not know which ones the learner's own package registers, so any name will do.
+        middleware: names of middleware, outermost first.
+        settings: every other key with its value, as YAML reads it.
+        line: the line in which its name stands, or None when made in Python.
+        name: the display name of the key `name`, or None.
+    """
+
+    type_: str
+    middleware: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    line: int | None = None
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class StackConfig:
+    """A whole configuration. `load_stack_config` makes it from YAML; it can as well be made in Python.
+
+    Attributes:
+        middleware: settings of each middleware by its name.
+        functions: each function by its name.
+        workflow: the workflow, or None when the file has none.
+        function_groups: the toolkit's function groups; labkit reads them so that names can be checked, and runs none.
+        source: the file's name, or None when made in Python.
+        warnings: what the loader had to say about a configuration that it accepted, in the order of lines.
+        positions: where in the file each part stands, by its path.
+
+    >>> from labkit.config.models import TimeoutMiddlewareConfig
+    >>> stack = StackConfig({"limit": TimeoutMiddlewareConfig(timeout=2)}, {"parts": FunctionConfig("parts_service")})
+    >>> stack.middleware["limit"].timeout
+    2.0
+    """
+
+    middleware: dict[str, MiddlewareConfig] = field(default_factory=dict)
+    functions: dict[str, FunctionConfig] = field(default_factory=dict)
+    workflow: FunctionConfig | None = None
+    function_groups: dict[str, FunctionConfig] = field(default_factory=dict)
+    source: str | None = None
+    warnings: tuple[Finding, ...] = ()
+    positions: Mapping[Path, Position] = field(default_factory=dict, repr=False, compare=False)
+
+    def position(self, *path: str | int) -> Position | None:
+        """Return the position of a part, or of the nearest thing around it that has one; None when made in Python.
+
+        >>> stack = StackConfig(positions={("functions", "parts"): (4, 3)})
+        >>> stack.position("functions", "parts", "middleware", 0), stack.position("workflow")
+        ((4, 3), None)
+        """
+        for length in range(len(path), 0, -1):
+            found = self.positions.get(path[:length])
+            if found is not None:
+                return found
+        return None
