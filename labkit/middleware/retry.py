@@ -29,6 +29,8 @@ _NEVER = (CircuitBreakerOpenError, BusinessRejection)
 class RetryReport:
     """What was tried before giving up; on the error as `error.retry_report`.
 
+    A first error that is not retryable is passed on as it is, without a report: nothing was retried.
+
     Attributes:
         attempts: how many, the first included.
         waits: seconds waited between them, in order.
@@ -90,13 +92,15 @@ class RetryMiddleware(BoundMiddleware):
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         # Without a budget nobody needs to know when the operation began, and the common case reads no clock.
         now = self._clock.now if self._policy.time_budget is not None else None
-        again = self._again
+        again, retryable = self._again, self._policy.retryable
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             began = now() if now is not None else 0.0
             try:
                 return await call_next(*args, **kwargs)
             except Exception as error:
+                if not retryable(error):  # an open breaker's rejections come this way in numbers: pass them on at once
+                    raise
                 failed = [error]  # in a list that is emptied: an error held in its own frame is a cycle
             return await again(failed, began, call_next, args, kwargs)
 
