@@ -7,6 +7,7 @@ lists with timeouts, streams and cancellations. Both run the async middleware it
 from __future__ import annotations
 
 import json
+import math
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
@@ -179,7 +180,7 @@ def _play_steps(trace: Mapping[str, Any]) -> Difference | None:
         if len(trace["steps"]) != len(trace["expect"]):
             raise ValueError(f"{len(trace['steps'])} steps but {len(trace['expect'])} expectations")
         for number, (step, expected) in enumerate(zip(trace["steps"], trace["expect"], strict=True), 1):
-            clock.advance(max(0.0, step["t"] - clock.now()))
+            _advance_to(clock, step["t"])
             got: dict[str, Any] = {}
             if step["op"] == "start":
                 call = calls[step["id"]] = {
@@ -212,6 +213,17 @@ def _play_steps(trace: Mapping[str, Any]) -> Difference | None:
     finally:
         clock.close()
     return None
+
+
+def _advance_to(clock: VirtualClock, when: float) -> None:
+    # To the bit: a cooldown may end at exactly this time, and now + (when - now) may round past it. A first stride that
+    # stops short leaves a second that is exact.
+    seconds = when - clock.now()
+    if seconds > 0.0:
+        if clock.now() + seconds > when:
+            seconds = math.nextafter(seconds, 0.0)
+        clock.advance(seconds)
+        clock.advance(max(0.0, when - clock.now()))
 
 
 # -- scenarios ---------------------------------------------------------------------------------------------------------
