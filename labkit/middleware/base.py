@@ -9,7 +9,7 @@ needs in a closure, which is why it costs little more than a function that does 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
@@ -321,6 +321,7 @@ class _Open:
         return None
 
 
-def closing(chunks: AsyncIterator[Any]) -> Any:
+def closing(stream: AsyncIterable[Any]) -> Any:
     """`contextlib.aclosing` for whatever gives chunks: a stream that is left early is closed at once, if it can be."""
+    chunks = aiter(stream)
     return aclosing(chunks) if hasattr(chunks, "aclose") else _Open(chunks)

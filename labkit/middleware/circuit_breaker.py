@@ -245,6 +245,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             permit = admit(target, message)
             settled = False
+            handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
             try:
                 async with closing(call_next(*args, **kwargs)) as chunks:
                     if permit is _PROBE and limit is not None:
@@ -254,23 +255,31 @@ class CircuitBreakerMiddleware(BoundMiddleware):
                                     chunk = await anext(chunks)
                             except StopAsyncIteration:
                                 break
+                            handed_over = True
                             yield chunk
+                            handed_over = False
                     else:
                         async for chunk in chunks:
+                            handed_over = True
                             yield chunk
+                            handed_over = False
             except CancelledError:
                 settled = True
                 settle(target, permit, "cancelled")
                 raise
             except Exception:
-                settled = True
-                settle(target, permit, "failed")
+                if not handed_over:
+                    settled = True
+                    settle(target, permit, "failed")
                 raise
             else:
                 settled = True
                 settle(target, permit, "succeeded")
             finally:
-                if permit is _PROBE and not settled:  # closed early: the slot is freed, nothing is counted
-                    settle(target, permit, "cancelled")
+                if not settled:  # closed early: a probe's slot is freed, nothing is counted
+                    if permit is _PROBE:
+                        settle(target, permit, "cancelled")
+                    elif self._listeners:
+                        self._tell("cancelled", self._clock.now(), target, False)
 
         return stream

@@ -119,7 +119,7 @@ class RetryMiddleware(BoundMiddleware):
                 failed.append(error)
 
     def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
-        clock = self._clock
+        clock, retryable = self._clock, self._policy.retryable
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             began = clock.now()
@@ -133,6 +133,8 @@ class RetryMiddleware(BoundMiddleware):
                             yield chunk
                     return
                 except Exception as latest:
+                    if attempt == 1 and not retryable(latest):  # as with single calls
+                        raise
                     if delivered:
                         _attach(latest, RetryReport(attempt, tuple(waits), "a chunk had been delivered"))
                         raise
