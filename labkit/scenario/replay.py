@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeVar
 
 from labkit.errors import CircuitBreakerOpenError, LabkitError, TraceFormatError
 from labkit.middleware import (
@@ -27,6 +27,8 @@ from labkit.middleware import (
 from labkit.timing import VirtualClock
 
 __all__ = ["Difference", "Report", "load_traces", "replay_file", "replay_trace"]
+
+V = TypeVar("V")
 
 #: Two times that differ by less, in seconds, are the same.
 TIME_TOLERANCE = 1e-6
@@ -51,7 +53,8 @@ class Difference:
     got: Any
 
     def __str__(self) -> str:
-        return f"{self.trace}: {self.where}: {self.field} is {_shown(self.got)}, recorded was {_shown(self.expected)}"
+        where = f"{_printable(self.trace)}: {_printable(self.where)}: {self.field}"
+        return f"{where} is {_shown(self.got)}, recorded was {_shown(self.expected)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as a dictionary, for JSON."""
@@ -91,9 +94,9 @@ def load_traces(path: str | PathLike[str]) -> tuple[str, list[dict[str, Any]]]:
     Raises:
         TraceFormatError: it cannot be read, or is not such a file; says which and where.
     """
-    file = fspath(path)
+    file = _printable(fspath(path))
     try:
-        with open(file, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8") as stream:
             data = json.load(stream)
     except OSError as error:
         raise TraceFormatError(f"{file}: cannot be read: {error.strerror or error}") from None
@@ -101,14 +104,16 @@ def load_traces(path: str | PathLike[str]) -> tuple[str, list[dict[str, Any]]]:
         raise TraceFormatError(f"{file}: is not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise TraceFormatError(f"{file}:{error.lineno}: is not JSON: {error.msg}") from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise TraceFormatError(f"{file}: cannot be read: {error}") from None
     except RecursionError:
         raise TraceFormatError(f"{file}: is nested too deeply to be a file of traces") from None
     if not isinstance(data, dict) or not isinstance(data.get("traces"), list):
         raise TraceFormatError(f"{file}: is not a file of traces: an object with 'format', 'kind' and a list 'traces'")
-    if data.get("format") != 1:
+    if data.get("format") != 1 or data["format"] is True:
         raise TraceFormatError(f"{file}: 'format' is {_shown(data.get('format'))}; labkit reads format 1")
     kind = data.get("kind")
-    if kind not in _PLAYERS:
+    if not isinstance(kind, str) or kind not in _PLAYERS:
         raise TraceFormatError(f"{file}: 'kind' is {_shown(kind)}; allowed: {', '.join(_PLAYERS)}")
     return kind, data["traces"]
 
@@ -122,17 +127,27 @@ def replay_file(path: str | PathLike[str], progress: Callable[[int, int], None] 
     kind, traces = load_traces(path)
     differences = []
     for number, trace in enumerate(traces, 1):
-        name = trace.get("name", f"trace {number}") if isinstance(trace, dict) else f"trace {number}"
+        name = trace.get("name") if isinstance(trace, dict) else None
+        where = f"{_printable(fspath(path))}: {_printable(name) if isinstance(name, str) else f'trace {number}'}"
         try:
             difference = replay_trace(kind, trace)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
-            raise TraceFormatError(f"{fspath(path)}: {name}: is not a trace of the kind '{kind}': {what}") from None
+        except (ArithmeticError, AttributeError, LabkitError, LookupError, TypeError, ValueError) as error:
+            raise TraceFormatError(f"{where}: is not a trace of the kind '{kind}': {_what(error)}") from None
         if difference is not None:
             differences.append(difference)
         if progress is not None:
             progress(number, len(traces))
     return Report(fspath(path), kind, len(traces), tuple(differences))
+
+
+def _what(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"the key {_printable(str(error))} is missing"
+    faults = getattr(error, "errors", None)  # pydantic's: its own text takes several lines
+    if callable(faults):
+        first = faults()[0]
+        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return _printable(str(error).partition("\n")[0]) or type(error).__name__
 
 
 def replay_trace(kind: str, trace: Mapping[str, Any]) -> Difference | None:
@@ -180,7 +195,7 @@ def _play_steps(trace: Mapping[str, Any]) -> Difference | None:
         if len(trace["steps"]) != len(trace["expect"]):
             raise ValueError(f"{len(trace['steps'])} steps but {len(trace['expect'])} expectations")
         for number, (step, expected) in enumerate(zip(trace["steps"], trace["expect"], strict=True), 1):
-            _advance_to(clock, step["t"])
+            _advance_to(clock, step["t"], number)
             got: dict[str, Any] = {}
             if step["op"] == "start":
                 call = calls[step["id"]] = {
@@ -196,8 +211,8 @@ def _play_steps(trace: Mapping[str, Any]) -> Difference | None:
                 if not call["reached"]:
                     got["error"] = call["error"]
             elif step["op"] == "finish":
-                call = calls[step["id"]]
-                call["outcome"] = step["outcome"]
+                call = _named(calls, step["id"], f"step {number}: no call was started as")
+                call["outcome"] = _one_of(step["outcome"], "outcome", ("ok", "error", "cancel"))
                 if step["outcome"] == "cancel":
                     call["task"].cancel()
                 else:
@@ -215,7 +230,9 @@ def _play_steps(trace: Mapping[str, Any]) -> Difference | None:
     return None
 
 
-def _advance_to(clock: VirtualClock, when: float) -> None:
+def _advance_to(clock: VirtualClock, when: float, step: int) -> None:
+    if not when >= clock.now():
+        raise ValueError(f"step {step}: time goes back from {clock.now():g} s to {_shown(when)} s")
     # To the bit: a cooldown may end at exactly this time, and now + (when - now) may round past it. A first stride that
     # stops short leaves a second that is exact.
     seconds = when - clock.now()
@@ -237,7 +254,10 @@ def _play_scenario(trace: Mapping[str, Any]) -> Difference | None:
     lists: dict[str, list[str]] = trace["functions"]
     chains: dict[str, FunctionMiddlewareChain] = {}
     for function, names in lists.items():
-        instances: list[FunctionMiddleware] = [middleware[name] for name in names]
+        instances: list[FunctionMiddleware] = [
+            _named(middleware, name, f"the function {_shown(function)} lists a middleware that is not there:")
+            for name in names
+        ]
         chains[function] = FunctionMiddlewareChain(
             middleware=validate_middleware(instances), context=FunctionMiddlewareContext(name=function)
         )
@@ -283,6 +303,11 @@ def _play_scenario(trace: Mapping[str, Any]) -> Difference | None:
         except CancelledError:  # before it ran at all
             rows.setdefault(call["id"], {"id": call["id"], "result": "cancelled", "ended_at": clock.now()})
 
+    for call in trace["calls"]:
+        _named(chains, call["function"], f"{_shown(call['id'])} calls a function that is not there:")
+        _one_of(call["mode"], "mode", ("invoke", "stream"))
+        _one_of(call["service"]["outcome"], "outcome", ("ok", "error"))
+
     async def main() -> None:
         tasks = [clock.start(begin(call), name=f"begin {call['id']}") for call in trace["calls"]]
         for task in tasks:
@@ -290,7 +315,8 @@ def _play_scenario(trace: Mapping[str, Any]) -> Difference | None:
 
     clock.run(main())
     for expected in trace["expect"]:
-        difference = _compare(trace["name"], expected["id"], expected, rows[expected["id"]])
+        got = _named(rows, expected["id"], "an answer is recorded for a call that was not made:")
+        difference = _compare(trace["name"], expected["id"], expected, got)
         if difference is not None:
             return difference
     return None
@@ -326,6 +352,18 @@ async def _consume(
     return "ok"
 
 
+def _named(known: Mapping[str, V], name: str, otherwise: str) -> V:
+    if name not in known:
+        raise ValueError(f"{otherwise} {_shown(name)}")
+    return known[name]
+
+
+def _one_of(value: Any, key: str, allowed: tuple[str, ...]) -> Any:
+    if value not in allowed:
+        raise ValueError(f"'{key}' is {_shown(value)}; allowed: {', '.join(allowed)}")
+    return value
+
+
 # -- comparing ---------------------------------------------------------------------------------------------------------
 
 
@@ -344,7 +382,12 @@ def _compare(trace: str, where: str, expected: Mapping[str, Any], got: Mapping[s
 
 
 def _shown(value: Any) -> str:
-    return f"'{value}'" if isinstance(value, str) else json.dumps(value, default=repr)
+    return f"'{_printable(value)}'" if isinstance(value, str) else json.dumps(value, default=repr)
+
+
+def _printable(text: str) -> str:
+    # Names come from a file that anybody may have written: no line breaks, escapes or half characters on a terminal.
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 _PLAYERS: dict[str, Callable[[Mapping[str, Any]], Difference | None]] = {
