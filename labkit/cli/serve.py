@@ -82,10 +82,13 @@ async def _serve(port: int, fault: str, stop_after: float) -> int:
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(getattr(signal, name), stop, name)
         where = "" if server.port == DEFAULT_PORT else f" --port {server.port}"
-        print(f"parts_availability listens on {server.url} and is {fault}.", flush=True)
-        print(f"Ask it:     {server.url}/parts/HX-2040")
-        print(f"Switch it:  open {server.url} in a browser, or in another shell: labkit serve --set hang{where}")
-        print(f"Stop it:    Ctrl-C; by itself it stops after {stop_after:g} s.", flush=True)
+        print(
+            f"parts_availability listens on {server.url} and is {fault}.\n"
+            f"Ask it:     {server.url}/parts/HX-2040\n"
+            f"Switch it:  open {server.url} in a browser, or in another shell: labkit serve --set hang{where}\n"
+            f"Stop it:    Ctrl-C; by itself it stops after {stop_after:g} s.",
+            flush=True,
+        )
         await server.ended()
         if asked:
             print("\nStopped." if asked[0] == "SIGINT" else "Stopped.", flush=True)
@@ -127,7 +130,9 @@ def _put(port: int, data: dict[str, str]) -> tuple[int, dict[str, Any]]:
         connection.request("PUT", "/fault", json.dumps(data), {"content-type": "application/json"})
         response = connection.getresponse()
         answer = json.loads(response.read(MAX_ANSWER_BYTES))
-    except (HTTPException, RecursionError) as error:
+    except ConnectionRefusedError:
+        raise
+    except (HTTPException, RecursionError, ConnectionError) as error:
         raise ValueError("not HTTP, or not JSON") from error
     finally:
         connection.close()
