@@ -131,7 +131,7 @@ async def _until(when: float) -> None:
 # -- steps: one breaker, driven by hand --------------------------------------------------------------------------------
 
 _TARGETS = ("availability", "catalog", "inv__get", "inv__list", "Ersatzteile für Köln", "a b")
-_THEMES = ("mixed", "late", "newest first", "cancels", "trips", "storm", "recovery")
+_THEMES = ("mixed", "late", "newest first", "cancels", "trips", "storm", "recovery", "overlap", "overlap")
 
 
 def record_steps(kit: Kit, rng: random.Random, name: str) -> dict[str, Any]:
@@ -154,6 +154,7 @@ def record_steps(kit: Kit, rng: random.Random, name: str) -> dict[str, Any]:
     async def play() -> None:
         breaker = kit.make({"_type": "circuit_breaker", **config})
         calls: dict[str, _Step] = {}
+        probes: set[str] = set()
         chains = {target: kit.chain([breaker], target).build_single(_step_service) for target in targets}
         now = 0.0
         try:
@@ -164,7 +165,10 @@ def record_steps(kit: Kit, rng: random.Random, name: str) -> dict[str, Any]:
                 await _until(now)
                 await _settle()
                 flying = [id for id, call in calls.items() if call.task is not None and not call.task.done()]
-                id = _pick(rng, theme, flying, len(flying) >= 12)
+                id, outcome = _pick(rng, theme, flying, len(flying) >= 12), _outcome(rng, theme)
+                if theme == "overlap" and rng.random() < 0.8:
+                    here = [id for id in flying if calls[id].target == target]
+                    id, outcome = _overlap(rng, here, probes, held) or (id, outcome)
                 if id is None:
                     id, call = f"c{number}", _Step(target)
                     calls[id] = call
@@ -172,7 +176,6 @@ def record_steps(kit: Kit, rng: random.Random, name: str) -> dict[str, Any]:
                     steps.append({"t": now, "op": "start", "id": id, "target": target})
                 else:
                     call = calls[id]
-                    outcome = _outcome(rng, theme)
                     steps.append({"t": now, "op": "finish", "id": id, "outcome": outcome})
                     call.outcome = outcome
                     if outcome == "cancel":
@@ -187,6 +190,8 @@ def record_steps(kit: Kit, rng: random.Random, name: str) -> dict[str, Any]:
                     if not call.reached:
                         answer["error"] = call.error
                 seen = await kit.read(breaker, call.target)
+                if steps[-1]["op"] == "start" and call.reached and seen["state"] == "HALF_OPEN":
+                    probes.add(id)
                 del seen["changed_at"]
                 expect.append({**answer, **seen})
         finally:
@@ -253,6 +258,23 @@ def _pick(rng: random.Random, theme: str, flying: list[str], crowded: bool) -> s
     if theme == "newest first":
         return flying[-1]
     return rng.choice(flying)
+
+
+def _overlap(
+    rng: random.Random, flying: list[str], probes: set[str], held: Mapping[str, Any]
+) -> tuple[str | None, str] | None:
+    """A step towards two probes beside each other, or towards one that ends after its half-open period."""
+    mine = [id for id in flying if id in probes]
+    others = [id for id in flying if id not in probes]
+    if len(mine) > 1:
+        return rng.choice(mine), rng.choice(["ok", "error", "error"])
+    if held["probing"] and mine and others:  # another call's cancellation frees the probe's slot
+        return rng.choice(others), "cancel"
+    if mine and held["state"] != "HALF_OPEN":
+        return mine[0], rng.choice(["ok", "ok", "error", "cancel"])
+    if held["state"] != "CLOSED" and (mine or others):  # nothing ends that may still be needed
+        return None, ""
+    return None
 
 
 def _outcome(rng: random.Random, theme: str) -> str:
