@@ -56,8 +56,14 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition("HALF_OPEN", "success", "", "HALF_OPEN", "not counted"),
     Transition("HALF_OPEN", "failure", "", "HALF_OPEN", "not counted"),
     Transition("HALF_OPEN", "cancelled", "the probe", "HALF_OPEN", "slot freed, not counted"),
+    Transition("HALF_OPEN", "cancelled", "not the probe, no probe is in flight", "HALF_OPEN", "not counted"),
     Transition(
-        "HALF_OPEN", "cancelled", "not the probe", "HALF_OPEN", "the probe's slot freed", "cancel-frees-foreign-probe"
+        "HALF_OPEN",
+        "cancelled",
+        "not the probe, a probe is in flight",
+        "HALF_OPEN",
+        "the probe's slot freed",
+        "cancel-frees-foreign-probe",
     ),
     Transition(
         "OPEN",

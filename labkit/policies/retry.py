@@ -93,7 +93,7 @@ class RetryPolicy:
         try:
             return min(self.max_delay, self.base_delay * self.factor ** (attempt - 1))
         except OverflowError:
-            return self.max_delay
+            return self.max_delay if self.base_delay > 0.0 else 0.0
 
     def decide(self, attempt: int, error: Exception, elapsed: float) -> Wait | GiveUp:
         """What to do after attempt number `attempt` (1 is the first) failed, `elapsed` seconds into the operation."""
