@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import secrets
 import socket
-import subprocess
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from labkit import __version__
 from labkit.cli.course import DEFAULT_FOLDER, PRIVATE, START, course_files, lay_out, resolve_folder
@@ -38,30 +41,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lay the course out, then become JupyterLab; returns only where that is not possible."""
+    """Lay the course out and run JupyterLab on it until it is ended."""
     if find_spec("jupyterlab") is None:
         raise CourseError(
             f"JupyterLab is not installed for {sys.executable}; pip install 'labkit-circuit-breakers[course]' brings it"
         )
     folder = resolve_folder(args.dir)
     port = choose_port(args.port)
-    for sentence in lay_out(folder, course_files(), __version__).sentences():
+    layout = lay_out(folder, course_files(), __version__)
+    fresh = [*layout.laid, *layout.updated, *layout.rerun, *layout.beside.values()]
+    for sentence in layout.sentences():
         print(f"labkit: {sentence}")
+    silence_news(folder)
     token = secrets.token_hex(24)
-    command = jupyter_command(folder, port, browser=not args.no_browser)
-    print(f"labkit: JupyterLab starts at http://{HOST}:{port}/lab?token={token}")
-    print("labkit: Ctrl-C here ends it", flush=True)
     # The token goes by the environment, where other users of the machine cannot read it. This environment's kernel
     # comes before one of the same name in the learner's home.
-    environment = {"JUPYTER_PREFER_ENV_PATH": "1", **os.environ, "JUPYTER_TOKEN": token}
-    if os.name == "nt":
-        return subprocess.call(command, env=environment)
-    # JupyterLab takes this process over: Ctrl-C and signals reach it directly, and no server can outlive the command.
-    os.execve(command[0], command, environment)
+    os.environ["JUPYTER_TOKEN"] = token
+    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
+    from jupyterlab.labapp import LabApp
+
+    # In this very process: there is no second one that Ctrl-C could miss or that could outlive this one.
+    server: Any = LabApp.initialize_server(argv=jupyter_arguments(folder, port, browser=not args.no_browser))
+    trust(server.contents_manager.notary, folder, fresh)
+    print(f"labkit: JupyterLab is open at http://{HOST}:{port}/?token={token}")
+    print("labkit: Ctrl-C here ends it", flush=True)
+    server.start()
+    return 0
 
 
-def jupyter_command(folder: Path, port: int, *, browser: bool) -> list[str]:
-    """Return the words that start JupyterLab on the learner's folder.
+def jupyter_arguments(folder: Path, port: int, *, browser: bool) -> list[str]:
+    """Return the options with which JupyterLab opens the learner's folder.
 
     Args:
         folder: the learner's folder, absolute.
@@ -69,22 +78,66 @@ def jupyter_command(folder: Path, port: int, *, browser: bool) -> list[str]:
         browser: whether to open the learner's browser.
     """
     start = f"/lab/tree/{START}" if (folder / START).is_file() else "/lab"
-    command = [sys.executable, "-m", "jupyterlab"]
-    command += [f"--ServerApp.ip={HOST}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
-    command += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={start}"]
+    options = [f"--ServerApp.ip={HOST}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    options += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={start}"]
     # Which documents are open is remembered with the course, not mixed with those of the learner's other folders.
-    command += [f"--LabApp.workspaces_dir={folder / PRIVATE / 'workspaces'}"]
+    options += [f"--LabApp.workspaces_dir={folder / PRIVATE / 'workspaces'}"]
     # Ctrl-C ends it without asking (nothing is lost: notebooks are saved as one works), and it speaks up only when
     # something is wrong.
-    command += ["--ServerApp.answer_yes=True", "--ServerApp.log_level=WARNING", "--LabApp.log_level=WARNING"]
+    options += ["--ServerApp.answer_yes=True", "--ServerApp.log_level=ERROR", "--LabApp.log_level=ERROR"]
     # It asks nothing of the internet: no news, no search for updates, no list of extensions.
-    command += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    command += ["--LabApp.extension_manager=readonly"]
+    options += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options += ["--LabApp.extension_manager=readonly", f"--LabApp.app_settings_dir={folder / PRIVATE / 'lab'}"]
+    if _has_curve():  # talk between server and kernel is encrypted: other users of the machine share its loopback
+        options.append("--MappingKernelManager.transport_encryption=auto")
     if not browser:
-        command.append("--no-browser")
+        options.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")
-    return command
+        options.append("--allow-root")
+    return options
+
+
+def silence_news(folder: Path) -> None:
+    """Write the page settings that keep JupyterLab from asking whether it may fetch news.
+
+    Args:
+        folder: the learner's folder.
+
+    Raises:
+        CourseError: they cannot be written.
+    """
+    settings = folder / PRIVATE / "lab" / "page_config.json"
+    text = json.dumps({"disabledExtensions": ["@jupyterlab/apputils-extension:announcements"]})
+    try:
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(text, "utf-8")
+    except OSError as error:
+        raise CourseError(f"{settings} cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def trust(notary: Any, folder: Path, names: Iterable[str]) -> None:
+    """Sign notebooks that were just laid, so that JupyterLab shows the pictures stored in them before they are run.
+
+    Args:
+        notary: the server's own keeper of signatures.
+        folder: the learner's folder.
+        names: the files' paths from there; what is no notebook is left out.
+    """
+    import nbformat
+
+    read: Any = nbformat.read
+    with suppress(OSError, ValueError):  # without it the pictures appear once the cells are run; no reason to stop
+        for name in names:
+            if name.endswith(".ipynb"):
+                notary.sign(read(folder / name, as_version=4))
+
+
+def _has_curve() -> bool:
+    try:
+        import zmq
+    except ImportError:
+        return False
+    return bool(zmq.has("curve"))
 
 
 def choose_port(asked: int | None) -> int:
