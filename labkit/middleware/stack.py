@@ -75,7 +75,7 @@ class Stack:
             service = _service_of(name, function.type_, services)
             targets[name] = service
             chain = FunctionMiddlewareChain(
-                middleware=validate_middleware([self.middleware[one] for one in function.middleware]),
+                middleware=validate_middleware([self._listed(name, one) for one in function.middleware]),
                 context=FunctionMiddlewareContext(
                     name=name, config=function.settings, description=function.settings.get("description")
                 ),
@@ -130,6 +130,15 @@ class Stack:
             return MiddlewareError(f"the service behind '{function}' cannot be {how}")
         return MiddlewareError(f"there is no function '{function}' in the stack{_did_you_mean(function, known)}")
 
+    def _listed(self, function: str, name: str) -> FunctionMiddleware:
+        found = self.middleware.get(name)
+        if found is None:
+            raise MiddlewareError(
+                f"function '{function}' lists the middleware '{name}', which is not defined"
+                + _did_you_mean(name, self.middleware)
+            )
+        return found
+
     def _connect_alternatives(self, targets: Mapping[str, Any]) -> None:
         from labkit.config import check_alternatives
 
@@ -141,7 +150,7 @@ class Stack:
                 if not isinstance(middleware, FallbackMiddleware) or middleware.config.alternative is None:
                     continue
                 other = middleware.config.alternative
-                if targets[other] is targets[name]:
+                if _is_same(targets[other], targets[name]):
                     raise MiddlewareError(
                         f"the fallback '{listed}' of '{name}' leads to '{other}', which is the same service "
                         "under another name; an alternative must not depend on what has failed"
@@ -150,7 +159,7 @@ class Stack:
 
 
 def _make(name: str, config: Any, clock: Clock) -> FunctionMiddleware:
-    type_ = config.type_
+    type_ = config.type
     make = _TYPES.get(type_)
     if make is None:
         raise MiddlewareError(f"middleware '{name}' is of the type '{type_}', which labkit does not run")
@@ -178,6 +187,11 @@ def _faces(service: Any) -> tuple[CallNext | None, CallNextStream | None]:
             return None, service
         return service, None
     return call, stream
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    # A method is made anew each time it is looked up: equal, but not identical.
+    return any(face is not None and face == twin for face, twin in zip(_faces(one), _faces(other), strict=True))
 
 
 def _did_you_mean(word: str, candidates: Iterable[str]) -> str:
