@@ -8,9 +8,10 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 
 import labkit.errors
-from labkit.config.findings import Finding, Report, in_order, printable
+from labkit.config.findings import Finding, Report, TooMuch, in_order, printable
 from labkit.config.models import DynamicMiddlewareConfig, FallbackMiddlewareConfig, RetryMiddlewareConfig
 from labkit.config.nearest import nearest
 from labkit.config.stack import FunctionConfig, StackConfig
@@ -26,6 +27,8 @@ def check_stack(
 ) -> list[Finding]:
     """Judge how the parts of a configuration fit together; an empty list means that they do.
 
+    Only the first couple of hundred findings are gathered.
+
     Args:
         config: the configuration.
         unsound: names of middleware that are defined, but so that no model could be made of them.
@@ -40,18 +43,8 @@ def check_stack(
     function 'parts' lists the middleware 'limt', which is not defined; allowed: limit; did you mean 'limit'?
     """
     report = Report(config.source)
-    not_run = not_run or {}
-    _check_lists(config, report, {*config.middleware, *unsound, *not_run}, not_run)
-    _check_tool_names(config, report)
-    for name, middleware in config.middleware.items():
-        if isinstance(middleware, DynamicMiddlewareConfig):
-            _check_attaching(config, report, name, middleware)
-        if isinstance(middleware, RetryMiddlewareConfig):
-            _check_exceptions(config, report, name, "retry_on", middleware.retry_on)
-        if isinstance(middleware, FallbackMiddlewareConfig):
-            _check_exceptions(config, report, name, "errors", middleware.errors)
-        _check_endless(config, report, name, middleware)
-    _check_alternatives(config, report)
+    with suppress(TooMuch):
+        _check_all(config, report, unsound, not_run or {})
     return in_order(report.findings)
 
 
@@ -70,8 +63,23 @@ def check_alternatives(config: StackConfig) -> list[Finding]:
     the alternative 'parts_copy' of middleware 'spare' (fallback) is the same service as function 'parts', which lists it, under another name: both are 'parts_service' with the same settings
     """  # noqa: E501 - one sentence
     report = Report(config.source)
-    _check_alternatives(config, report)
+    with suppress(TooMuch):
+        _check_alternatives(config, report)
     return in_order(report.findings)
+
+
+def _check_all(config: StackConfig, report: Report, unsound: Collection[str], not_run: Mapping[str, str]) -> None:
+    _check_lists(config, report, {*config.middleware, *unsound, *not_run}, not_run)
+    _check_tool_names(config, report)
+    for name, middleware in config.middleware.items():
+        if isinstance(middleware, DynamicMiddlewareConfig):
+            _check_attaching(config, report, name, middleware)
+        if isinstance(middleware, RetryMiddlewareConfig):
+            _check_exceptions(config, report, name, "retry_on", middleware.retry_on)
+        if isinstance(middleware, FallbackMiddlewareConfig):
+            _check_exceptions(config, report, name, "errors", middleware.errors)
+        _check_endless(config, report, name, middleware)
+    _check_alternatives(config, report)
 
 
 # ---------------------------------------------------------------------------------------------------------------- lists
@@ -303,22 +311,22 @@ def _leads_back(
     queue = [alternative]
     for here in queue:
         function = config.functions[here]
-        route = _route(came_from, here)
-        if function is failed and len(route) == 1:
-            return "is the function that lists it: what has just failed is no alternative"
         if function is failed or _same_service(function, failed):
-            how = (
-                f"leads back to {owner}" if len(route) > 1 or function is failed else f"is the same service as {owner}"
-            )
-            way = f" ({' -> '.join(map(printable, route))})" if len(route) > 1 else ""
-            alias = "" if function is failed else ", under another name"
-            kind = "" if function is failed else f": both are '{printable(failed.type_)}' with the same settings"
-            return f"{how}, which lists it{way}{alias}{kind}"
+            return _refusal(function is failed, _route(came_from, here), owner, failed.type_)
         for following in _following(function, fallbacks):
             if following in config.functions and following not in came_from:
                 came_from[following] = here
                 queue.append(following)
     return None
+
+
+def _refusal(is_itself: bool, route: list[str], owner: str, type_: str) -> str:
+    if is_itself and len(route) == 1:
+        return "is the function that lists it: what has just failed is no alternative"
+    alias = "" if is_itself else f", under another name: both are '{printable(type_)}' with the same settings"
+    if len(route) == 1:
+        return f"is the same service as {owner}, which lists it{alias}"
+    return f"leads back to {owner}, which lists it ({' -> '.join(map(printable, route))}){alias}"
 
 
 def _following(function: FunctionConfig, fallbacks: Mapping[str, FallbackMiddlewareConfig]) -> Iterator[str]:

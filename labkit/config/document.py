@@ -14,7 +14,7 @@ import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from labkit.config.environment import ExpandedText
-from labkit.config.findings import Report, printable, quoted
+from labkit.config.findings import Report, TooMuch, printable, quoted
 from labkit.config.stack import Path, Position
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "Document"]
@@ -50,11 +50,9 @@ _SYNTAX = (
     (r"expected the node content", "a value is missing, or a sign stands in its place"),
     (r"sequence entries are not allowed", "a '-' stands where no list can begin: the list goes on its own line"),
     (r"found undefined tag handle", "a text that begins with '!' needs quotes"),
+    (r"expected alphabetic or numeric character.*while scanning an alias", "a text that begins with '*' needs quotes"),
+    (r"expected alphabetic or numeric character.*while scanning an anchor", "a text that begins with '&' needs quotes"),
 )
-
-
-class TooMuch(Exception):
-    """The text cannot be read at all; the report says why."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -109,7 +107,7 @@ class Document:
         except yaml.reader.ReaderError as error:
             sign = error.character if isinstance(error.character, str) else chr(error.character)
             at = expanded.position(error.position)
-            report.add("syntax", f"the file holds {printable(sign)!r}, which is no character of a YAML text", at)
+            report.add("syntax", f"the file holds {quoted(sign)}, which is no character of a YAML text", at)
             raise TooMuch from None
         except yaml.YAMLError as error:
             raise self._refuse("syntax", f"the file is not YAML: {printable(str(error))}", None) from None
@@ -170,7 +168,7 @@ class Document:
                 depth = 1 + max((levels for _, levels in inside), default=0)
                 sizes[id(node)] = size, depth
                 if size > MAX_NODES:
-                    sentence = f"the aliases (*name) make more than {MAX_NODES} values of the file"
+                    sentence = f"the file has more than {MAX_NODES} values, aliases (*name) followed"
                     raise self._refuse("too-much", sentence, node.start_mark)
                 if depth > MAX_DEPTH:
                     raise self._refuse("too-deep", self._too_deep, node.start_mark)
@@ -275,7 +273,7 @@ class Document:
         return "a mapping" if isinstance(node, MappingNode) else "a list"
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> TooMuch:
-        problem = f"{error.problem or ''};"
+        problem = f"{error.problem or ''}; {error.context or ''};"
         mark = error.problem_mark or error.context_mark
         if "unexpected end of stream" in problem:
             mark = error.context_mark or mark

@@ -149,11 +149,11 @@ class _Expander:
         if name not in self._environ and not self._in_comment(at):
             self._report.add(
                 "unset-variable",
-                f"the environment has no '{name}', so that nothing takes the place of '${{{name}}}'",
+                f"the environment has no '{name}', so that nothing takes the place of '${{{name}}}'; "
+                f"a default is written ${{{name}:-value}}",
                 _position(self._line_starts, at),
                 severity="warning",
                 key=name,
-                say_allowed=f"a default, as in ${{{name}:-value}}",
             )
         return ""
 

@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Finding", "Report", "Severity", "in_order", "printable", "quoted"]
+__all__ = ["Finding", "Report", "Severity", "TooMuch", "in_order", "printable", "quoted"]
 
 Severity = Literal["error", "warning", "note"]
+
+MAX_FINDINGS = 200
+"""How many findings of one file are gathered; who has more has a file that is something else."""
+
+TOO_MANY = "too-many"
 
 _NOTHING = object()
 
@@ -65,6 +70,10 @@ class Finding:
         return self.message
 
 
+class TooMuch(Exception):
+    """There is no sense in reading on; the report says why."""
+
+
 class Report:
     """Gathers the findings of one file, words their sentences alike, and keeps one for each fault.
 
@@ -91,6 +100,8 @@ class Report:
     ) -> None:
         """Add a finding: `sentence` is what was found; what is allowed and the nearest name are appended to it.
 
+        In front of it go the place and, when it is no error, the severity.
+
         Args:
             say_allowed: what the sentence says is allowed, where `allowed` is too long for one.
         """
@@ -103,7 +114,7 @@ class Report:
             else f"{printable(self.file)}:{line}: "
         )
         say = allowed if say_allowed is None else say_allowed
-        message = f"{place}{sentence}"
+        message = f"{place}{'' if severity == 'error' else severity + ': '}{sentence}"
         if say:
             message += f"; allowed: {say}"
         if nearest is not None:
@@ -124,20 +135,30 @@ class Report:
         )
 
     def take(self, finding: Finding) -> None:
-        """Add a finding, unless the same place in the file has the same fault already."""
+        """Add a finding, unless the same place in the file has the same fault already.
+
+        Raises:
+            TooMuch: the report is full.
+        """
         where = (finding.line, finding.column, finding.code, finding.key)
-        if finding.line is None or where not in self._seen:
-            self.findings.append(finding)
+        if finding.line is not None and where in self._seen:
+            return
         self._seen.add(where)
+        self.findings.append(finding)
+        if len(self.findings) == MAX_FINDINGS:
+            place = "" if self.file is None else f"{printable(self.file)}: "
+            sentence = f"{place}there are more than {MAX_FINDINGS - 1} findings, and the search ended here"
+            self.findings[-1] = Finding(sentence, code=TOO_MANY, file=self.file)
+            raise TooMuch
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings as they stand in the file; those without a line come first.
+    """Sort findings as they stand in the file; those without a line come first, that there are too many last.
 
     >>> [f.line for f in in_order([Finding("b", line=7), Finding("c", line=2), Finding("a")])]
     [None, 2, 7]
     """
-    return sorted(findings, key=lambda finding: (finding.line or 0, finding.column or 0))
+    return sorted(findings, key=lambda finding: (finding.code == TOO_MANY, finding.line or 0, finding.column or 0))
 
 
 def quoted(value: object, limit: int = 60) -> str:

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from labkit.config.checks import check_stack
-from labkit.config.document import Document, TooMuch
+from labkit.config.document import Document
 from labkit.config.environment import expand
-from labkit.config.findings import Report, in_order, printable, quoted
+from labkit.config.findings import Report, TooMuch, in_order, printable, quoted
 from labkit.config.models import (
+    NAMES,
     TOOLKIT_ONLY_TYPES,
     AllowedComponentFunctions,
     DynamicMiddlewareConfig,
@@ -499,7 +500,11 @@ class _Reader:
                 nearest=nearest(loc[-1], AllowedComponentFunctions.model_fields),
             )
             return
-        place = f"'{field}' of {what}" if len(loc) == 1 else f"an entry in '{field}' of {what}"
+        place = f"'{field}' of {what}"
+        if len(loc) > 1:
+            named = isinstance(loc[1], str)
+            place = f"'{printable(loc[1])}' in {place}" if named else f"an entry in {place}"
+            allowed = NAMES if named else allowed
         self._report.add(
             "out-of-range" if error["type"] in _OUT_OF_RANGE else "wrong-type",
             f"{place} is {self._doc.shown(node)}",

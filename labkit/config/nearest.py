@@ -1,8 +1,8 @@
 """Which known word a misspelt one was meant to be. Only the standard library, so that every command may use it.
 
 A word counts as near when few letters separate the two (a third of the shorter word, at least one, never all of it; two
-letters that changed places are one step), when one consists of whole words of the other (`timeout_seconds`, `cooldown`), or when
-`difflib` finds them alike. Capital letters and `-` for `_` separate nothing.
+letters that changed places are one step), when one consists of whole words of the other (`timeout_seconds`,
+`cooldown`), or when `difflib` finds them alike. Capital letters and `-` for `_` separate nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterable
 __all__ = ["distance", "nearest"]
 
 _LONGEST = 80  # letters; a longer word is nobody's misspelling, and comparing costs its square
+_WORDS, _LETTERS = _LONGEST, _LONGEST + 1  # ranks behind every count of steps
+_ALIKE = 0.75  # difflib's ratio
 
 
 def distance(first: str, second: str) -> int:
@@ -20,6 +22,13 @@ def distance(first: str, second: str) -> int:
     >>> distance("coooldown_period", "cooldown_period"), distance("tiemout", "timeout"), distance("", "abc")
     (1, 1, 3)
     """
+    start, stop = 0, min(len(first), len(second))
+    while start < stop and first[start] == second[start]:
+        start += 1
+    end = 0
+    while end < stop - start and first[-1 - end] == second[-1 - end]:
+        end += 1
+    first, second = first[start : len(first) - end], second[start : len(second) - end]
     before: list[int] = []
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, start=1):
@@ -53,27 +62,29 @@ def nearest(word: object, candidates: Iterable[str], *, letters_only: bool = Fal
     from difflib import SequenceMatcher
 
     plain = _plain(word)
+    matcher = SequenceMatcher(None, "", plain, autojunk=False)
     best: tuple[int, float, str] | None = None
     for candidate in candidates:
         other = _plain(candidate)
         if not other or len(other) > _LONGEST:
             continue
-        alike = SequenceMatcher(None, plain, other, autojunk=False).ratio()
-        steps = distance(plain, other)
-        shorter = min(len(plain), len(other))
-        if steps <= max(1, shorter // 3) and (steps < shorter or steps == 0):
+        shorter, longer = sorted((len(plain), len(other)))
+        within = max(1, shorter // 3)
+        steps = distance(plain, other) if longer - shorter <= within else longer
+        matcher.set_seq1(other)
+        if steps <= within and (steps < shorter or steps == 0):
             rank = steps
         elif letters_only:
             continue
         elif _shares_words(plain, other):
-            rank = 100
-        elif alike >= 0.75:
-            rank = 101
+            rank = _WORDS
+        elif min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _ALIKE and matcher.ratio() >= _ALIKE:
+            rank = _LETTERS
         else:
             continue
-        entry = (rank, -alike, candidate)
-        if best is None or entry < best:
-            best = entry
+        if best is None or rank <= best[0]:
+            entry = (rank, -matcher.ratio(), candidate)
+            best = entry if best is None else min(best, entry)
     return None if best is None else best[2]
 
 
