@@ -60,13 +60,13 @@ class ExpandedText:
 
 
 def expand(text: str, report: Report, environ: Mapping[str, str]) -> ExpandedText:
-    """Replace the placeholders of a text; what is wrong with one goes into the report, and nothing takes its place.
+    """Replace the placeholders of a text; what is wrong with one goes into the report.
 
     >>> report = Report("lesson.yaml")
     >>> expand("timeout: ${LIMIT:-2.0}", report, {}).text
     'timeout: 2.0'
     >>> expand("timeout: ${LIMIT", report, {}).text, report.findings[0].message
-    ('timeout: ', "lesson.yaml:1: a placeholder '${' is not closed; allowed: ${NAME} or ${NAME:-default}")
+    ('timeout: LIMIT', "lesson.yaml:1: a placeholder '${' is not closed; allowed: ${NAME} or ${NAME:-default}")
     """
     if "$" not in text and "\\" not in text:
         return ExpandedText(text, [_Piece(text, 0, True)])
@@ -110,19 +110,20 @@ class _Expander:
         name = _NAME.match(text, at + 2)
         end = text.find("}", at + 2, stop)
         if end < 0:
-            return self._refuse(at, "a placeholder '${' is not closed", stop)
+            return self._refuse(at, "a placeholder '${' is not closed", at + 2)
         if name is None or depth > _DEEPEST:
             return self._refuse(at, f"the placeholder '{printable(text[at : end + 1])}' cannot be read", end + 1)
         behind = name.end()
-        while text[behind] == " ":
-            behind += 1
-        if text[behind] == "}":
-            return self._value(name.group(), None, at), behind + 1
+        plain_end = behind
+        while text[plain_end] == " ":
+            plain_end += 1
+        if text[plain_end] == "}":
+            return self._value(name.group(), None, at), plain_end + 1
         for form in (":-", "-"):
             if text.startswith(form, behind):
                 default, end = self._default(behind + len(form), stop, depth)
                 if end < 0:
-                    return self._refuse(at, "a placeholder '${' is not closed", stop)
+                    return self._refuse(at, "a placeholder '${' is not closed", at + 2)
                 return self._value(name.group(), default, at), end
         return self._refuse(at, f"labkit does not read the placeholder '{printable(text[at : end + 1])}'", end + 1)
 
@@ -135,6 +136,9 @@ class _Expander:
                 parts.append(value)
             elif text[at] == "}":
                 return "".join(parts), at + 1
+            elif text[at] == "$" and (name := _NAME.match(text, at + 1)):  # inside a default the toolkit reads it
+                parts.append(self._environ.get(name.group(), ""))
+                at = name.end()
             else:
                 parts.append(text[at])
                 at += 1
