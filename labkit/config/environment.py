@@ -167,7 +167,8 @@ class _Expander:
 
     def _refuse(self, at: int, sentence: str, end: int) -> tuple[str, int]:
         self._report.add("placeholder", sentence, _position(self._line_starts, at), allowed=_FORMS)
-        return "", end
+        # A brace behind a quotation mark hardly belongs to it; leaving that mark out would only cause more findings.
+        return "", at + 2 if {"'", '"'} & set(self._text[at:end]) else end
 
 
 def _next_sign(text: str, at: int) -> int:
