@@ -44,7 +44,8 @@ _HOMES = {
         "Unavailable",
     ),
     "labkit.services": ("PartsAdapter", "PartsAvailability"),
-    "labkit.scenario": ("BreakerSession",),
+    "labkit.scenario": ("BreakerSession", "call_in_turn"),
+    "labkit.plots": ("call_timeline", "layers_of", "onion"),
     "labkit.widgets": ("state_stepper",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -57,6 +57,7 @@ class Stack:
         config: as given.
         clock: as given, or the default.
         middleware: the instances by name. One name is one instance, whoever lists it.
+        services: what each function calls, by the function's name.
 
     Raises:
         MiddlewareError: a service is missing; an alternative is its own target, or leads back to it.
@@ -70,10 +71,10 @@ class Stack:
         }
         self._single: dict[str, CallNext] = {}
         self._streams: dict[str, CallNextStream] = {}
-        targets: dict[str, Any] = {}
+        self.services: dict[str, Any] = {}
         for name, function in config.functions.items():
             service = _service_of(name, function.type_, services)
-            targets[name] = service
+            self.services[name] = service
             chain = FunctionMiddlewareChain(
                 middleware=validate_middleware([self._listed(name, one) for one in function.middleware]),
                 context=FunctionMiddlewareContext(
@@ -85,7 +86,7 @@ class Stack:
                 self._single[name] = chain.build_single(call)
             if stream is not None:
                 self._streams[name] = chain.build_stream(stream)
-        self._connect_alternatives(targets)
+        self._connect_alternatives(self.services)
 
     @classmethod
     def from_config(cls, config: StackConfig, services: Mapping[str, Any], clock: Clock | None = None) -> Stack:
