@@ -151,6 +151,6 @@ class RetryMiddleware(BoundMiddleware):
 def _attach(error: Exception, report: RetryReport) -> None:
     with suppress(AttributeError):  # an exception of a class without room for it is passed on as it is
         error.retry_report = report  # type: ignore[attr-defined]
-    if report.attempts > 1:
-        waits = ", ".join(f"{wait:.3g}" for wait in report.waits)
-        error.add_note(f"given up after {report.attempts} attempts (waits: {waits} s): {report.reason}")
+        if report.attempts > 1:
+            waits = ", ".join(f"{wait:.3g}" for wait in report.waits)
+            error.add_note(f"given up after {report.attempts} attempts (waits: {waits} s): {report.reason}")

@@ -245,5 +245,5 @@ class Breaker(RuleBasedStateMachine):
 
 
 TestBreaker = Breaker.TestCase
-TestBreaker.settings = settings(deadline=None, max_examples=150, stateful_step_count=50, database=None)
+TestBreaker.settings = settings(stateful_step_count=50)
 TestBreaker.__doc__ = "Every rule and invariant of the machine above, on random histories."

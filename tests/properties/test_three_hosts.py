@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.config import (
@@ -138,7 +138,6 @@ def drive(config: dict[str, Any], operations: list[tuple[float, int, str, str]])
 
 
 @given(config=SETTINGS, operations=OPERATIONS)
-@settings(deadline=None, max_examples=120, database=None)
 def test_a_timed_history_is_the_same_on_both_virtual_hosts(
     config: dict[str, Any], operations: list[tuple[float, int, str, str]]
 ) -> None:
@@ -148,7 +147,6 @@ def test_a_timed_history_is_the_same_on_both_virtual_hosts(
 
 
 @given(config=SETTINGS, operations=OPERATIONS, never=st.booleans())
-@settings(deadline=None, max_examples=60, database=None)
 def test_an_untimed_history_is_the_same_on_all_three(
     config: dict[str, Any], operations: list[tuple[float, int, str, str]], never: bool
 ) -> None:
@@ -250,7 +248,6 @@ def through_all(order: list[str], script: list[Any], calls: list[Any], seed: int
 
 
 @given(order=ORDER, script=SCRIPT, calls=CALLS, seed=st.integers(0, 9))
-@settings(deadline=None, max_examples=150, database=None)
 def test_all_middleware_in_any_order_is_the_same_on_both_virtual_hosts(
     order: list[str], script: list[Any], calls: list[Any], seed: int
 ) -> None:
