@@ -1,0 +1,67 @@
+"""What holds the floors up beyond the import-linter contracts in pyproject.toml: what a fresh interpreter loads."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after a statement and had not before."""
+    script = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+def test_importing_labkit_loads_next_to_nothing() -> None:
+    """`import labkit` loads itself and no other module, neither of labkit nor of anybody else."""
+    assert loaded_by("import labkit") <= {"labkit", "__future__"}
+
+
+@pytest.mark.parametrize("module", ["asyncio", "threading", "socket", "selectors", "pydantic", "logging", "yaml"])
+def test_policies_load_nothing_that_waits_or_talks(module: str) -> None:
+    """The rules run where there is no event loop, no thread, no socket: not even their imports' imports bring one."""
+    assert module not in loaded_by("import labkit.policies")
+
+
+@pytest.mark.parametrize(
+    "module", ["asyncio", "pydantic", "jupyterlab", "matplotlib", "ipywidgets", "labkit.cli.doctor"]
+)
+def test_the_command_line_loads_only_what_a_command_needs(module: str) -> None:
+    """`labkit reset` starts fast: it loads no other command and nothing heavy."""
+    statement = "from labkit.cli import main; main(['reset', 'x', '--dir', 'no-such-folder'])"
+    assert module not in loaded_by(
+        f"import io, contextlib\nwith contextlib.redirect_stderr(io.StringIO()): {statement}"
+    )
+
+
+def test_one_clock_in_one_place() -> None:
+    """Only the clock's own module and the one for dates in file names read the time; nothing sleeps for real."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "labkit").rglob("*.py")
+        if any(reads_the_clock(node) for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    }
+    assert found == {"labkit/timing/loop_clock.py", "labkit/cli/moment.py"}
+
+
+def reads_the_clock(node: ast.AST) -> bool:
+    """Whether a piece of code imports `time`, sleeps on asyncio or asks for the date."""
+    match node:
+        case ast.Import(names=names):
+            return any(alias.name == "time" for alias in names)
+        case ast.ImportFrom(module="time"):
+            return True
+        case ast.ImportFrom(module="asyncio", names=names):
+            return any(alias.name == "sleep" for alias in names)
+        case ast.Attribute(value=ast.Name(id="asyncio"), attr="sleep"):
+            return True
+        case ast.Call(func=ast.Attribute(attr="now" | "utcnow" | "today", value=ast.Name(id="datetime" | "date"))):
+            return True
+    return False
