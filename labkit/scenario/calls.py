@@ -1,4 +1,4 @@
-"""A handful of calls through a real stack, one after the other: what the caller got, what the dependency and breaker saw.
+"""A handful of calls through a real stack: what the callers got, what the breaker did and what the dependency saw.
 
 For a lesson's few calls. Traffic (rates, replicas, metrics) is the business of scenarios.
 """
