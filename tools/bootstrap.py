@@ -207,7 +207,8 @@ def ensure(venv: str, python: Python | None = None) -> None:
     """Makes the environment, or what is missing of it. When nothing has changed this costs one start of Python."""
     stamp = read_stamp(venv)
     pinned = {"lock": digest(LOCK), "venv": venv}
-    if all(stamp.get(key) == value for key, value in pinned.items()) and ask(bin_of(venv, "python")) is not None:
+    made = "half_made" not in stamp and all(stamp.get(key) == value for key, value in pinned.items())
+    if made and ask(bin_of(venv, "python")) is not None:
         chosen = os.environ.get("PYTHON") if python is None else None
         if chosen is None or stamp.get("base") == find_python().base:
             if stamp.get("pyproject") != digest(PYPROJECT):
