@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 import labkit.errors
-from labkit.config.findings import Finding, Report, TooMuch, in_order, printable
+from labkit.config.findings import Finding, Report, TooMuch, in_order, printable, quoted
 from labkit.config.models import DynamicMiddlewareConfig, FallbackMiddlewareConfig, RetryMiddlewareConfig
 from labkit.config.nearest import nearest
 from labkit.config.stack import FunctionConfig, StackConfig
@@ -152,7 +152,7 @@ def _check_tool_names(config: StackConfig, report: Report) -> None:
             if names is not None:
                 report.add(
                     "wrong-type",
-                    f"'tool_names' of {owner} is no list",
+                    f"'tool_names' of {owner} is {quoted(names)}",
                     config.position(*path, "tool_names"),
                     key="tool_names",
                     found=names,

@@ -243,6 +243,7 @@ class Document:
                 what = "a mapping" if isinstance(key, MappingNode) else "a list"
                 hint = "; '{{...}}' is no placeholder here" if isinstance(key, MappingNode) else ""
                 self._report.add("key", f"{what} stands where a key must be{hint}", self.position(key))
+                self.unreadable.add(id(node))
                 continue
             if key.tag == f"{_TAG}value":  # the SafeLoader takes a key '=' as a text
                 key.tag = f"{_TAG}str"
@@ -250,11 +251,13 @@ class Document:
                 continue
             name = self.value(key)
             if name in first:
+                before = str(getattr(first[name], "value", ""))
+                as_what = "" if before == str(key.value) else f", as '{printable(before)}',"
                 where = _place(path)
                 self._report.add(
                     "duplicate-key",
                     f"the key '{printable(str(key.value))}' stands a second time in {where} "
-                    f"(first in line {self.position(first[name])[0]}), and YAML would keep only the last",
+                    f"(first{as_what} in line {self.position(first[name])[0]}), and YAML would keep only the last",
                     self.position(key),
                     key=key.value,
                 )

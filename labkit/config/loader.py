@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -288,13 +289,14 @@ class _Reader:
                 found.append((name, key, value))
                 continue
             written = printable(str(getattr(key, "value", "")))
+            reading = f"the name '{written}' in section '{kind}' is read by YAML as {quoted(name)}, not as a text"
             self._report.add(
                 "name",
-                f"the name '{written}' in section '{kind}' is read by YAML as {quoted(name)}, not as a text",
+                f"a name in section '{kind}' is empty" if written == "" else reading,
                 self._doc.position(key),
                 key=written,
                 found=name,
-                allowed=f'the name in quotes: "{written}"' if written else "a name",
+                allowed=f'the name in quotes: "{written}"' if written and name is not None else "a name",
             )
         return found
 
@@ -304,7 +306,7 @@ class _Reader:
         entries = self._block(what, key, value, f"'_type' ({', '.join(self._types)}) and settings")
         if entries is None:
             return None
-        type_ = self._type(what, key, entries, ", ".join(self._types))
+        type_ = self._type(what, key, value, entries, ", ".join(self._types))
         if type_ is None:
             return None
         if type_ in TOOLKIT_ONLY_TYPES:
@@ -341,7 +343,9 @@ class _Reader:
             self._report.add("wrong-kind", f"{what} {found}", self._doc.position(key), key=what, allowed=allowed)
         return None
 
-    def _type(self, what: str, key: Node, entries: dict[Any, tuple[Node, Node]], allowed: str) -> str | None:
+    def _type(
+        self, what: str, key: Node, value: Node, entries: dict[Any, tuple[Node, Node]], allowed: str
+    ) -> str | None:
         """Return the `_type` of a block; like the toolkit, `type` will do where there is no `_type`."""
         tag = "_type" if "_type" in entries else "type"
         if tag not in entries:
@@ -357,8 +361,9 @@ class _Reader:
                         nearest="_type",
                     )
                     return None
-            at = self._doc.position(key)
-            self._report.add("missing-type", f"{what} has no '_type'", at, key="_type", allowed=allowed)
+            if id(value) not in self._doc.unreadable:  # or it stood where a key was that could not be read
+                at = self._doc.position(key)
+                self._report.add("missing-type", f"{what} has no '_type'", at, key="_type", allowed=allowed)
             return None
         type_key, type_node = entries[tag]
         type_ = self._doc.value(type_node)
@@ -398,6 +403,8 @@ class _Reader:
                 meant.add(near or "")
                 self._unknown_key(what, setting_key, near, entry.model, entries)
         model = self._validated(what, key, entries, entry.model, values, unread if self._lenient else unread | meant)
+        for setting in values:
+            self._surprise(what, setting, *entries[setting], entry.model)
         return None if unread else model
 
     def _validated(
@@ -424,6 +431,31 @@ class _Reader:
             values[field] = {inner: value for inner, value in values[field].items() if inner != last}
         return self._validated(what, key, entries, model, values, said)
 
+    def _surprise(self, what: str, setting: str, key: Node, node: Node, model: type[MiddlewareConfig]) -> None:
+        """Warn of an accepted value that is a number nobody sees in it: true is 1, 017 is 15, 1:30 is 90."""
+        annotation = model.model_fields[setting].annotation
+        if not {int, float} & set(get_args(annotation) or (annotation,)) or not isinstance(node, ScalarNode):
+            return
+        value = self._doc.value(node)
+        if isinstance(value, bool):
+            reading = f"{printable(node.value)}, which counts as {int(value)}"
+        elif node.style is None and not isinstance(value, str) and _ODD_NUMBER.fullmatch(node.value):
+            reading = self._doc.shown(node)
+        else:
+            return
+        if any(
+            one.key == setting and (one.line, one.column) == self._doc.position(key) for one in self._report.findings
+        ):
+            return
+        self._report.add(
+            "odd-number",
+            f"'{setting}' of {what} is {reading}",
+            self._doc.position(key),
+            severity="warning",
+            key=setting,
+            found=value,
+        )
+
     def _unknown_key(
         self,
         what: str,
@@ -449,7 +481,7 @@ class _Reader:
             key=written,
             found=written,
             allowed=", ".join(model.keys()),
-            say_allowed=_keys_in_short(model),
+            say_allowed="" if self._lenient else _keys_in_short(model),
             nearest=near,
         )
 
@@ -549,7 +581,7 @@ class _Reader:
         entries = self._block(what, key, value, "'_type', 'middleware' and settings")
         if entries is None:
             return None
-        type_ = self._type(what, key, entries, "the name under which the function was registered")
+        type_ = self._type(what, key, value, entries, "the name under which the function was registered")
         function = FunctionConfig(type_ or "", line=self._doc.position(key)[0])
         for setting, (setting_key, node) in entries.items():
             if setting == "middleware":
@@ -610,7 +642,7 @@ class _Reader:
                 names.append(one)
             elif id(one) not in self._doc.unreadable:
                 allowed = "the name of a middleware that the section 'middleware' defines"
-                if isinstance(one, ScalarNode) and one.value:
+                if isinstance(one, ScalarNode) and name is not None:
                     allowed = f'a name; this one in quotes: "{printable(one.value)}"'
                 self._report.add(
                     "wrong-type",
@@ -635,6 +667,7 @@ class _Reader:
         return "a list" if isinstance(node, SequenceNode) else self._doc.shown(node)
 
 
+_ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 _OUT_OF_RANGE = {"greater_than", "greater_than_equal", "finite_number", "less_than", "less_than_equal"}
 
 
