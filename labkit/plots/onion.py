@@ -1,0 +1,147 @@
+"""Who wraps whom: a function's middleware as nested boxes, the first of the list outermost.
+
+Each layer says the one thing that its place in the list decides: where a timeout's clock starts, what a breaker gets to
+count, what a retry repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from labkit.plots.drawing import Box, Disc, Line, Picture, Shape, Words, arrow, wrap
+from labkit.plots.style import SIZE, SIZE_SMALL, STATES, width_of
+
+__all__ = ["Layer", "layers_of", "onion"]
+
+_ROW = 17.0
+
+
+class Layer(NamedTuple):
+    """One middleware of a list.
+
+    Attributes:
+        name: its name in the configuration.
+        type_: its `_type`.
+        settings: its fields by name, where the picture has something to say about them.
+    """
+
+    name: str
+    type_: str
+    settings: dict[str, Any]
+
+
+def layers_of(config: Any, function: str) -> list[Layer]:
+    """Return the layers of a function of a loaded configuration (`labkit.config.StackConfig`), outermost first."""
+    layers = []
+    for name in config.functions[function].middleware:
+        one = config.middleware[name]
+        if one.enabled:
+            layers.append(Layer(name, one.type_, one.model_dump()))
+    return layers
+
+
+def onion(layers: Iterable[Layer], target: str, *, width: float = 860.0, title: str = "") -> Picture:
+    """Return the picture of a list of middleware around a function.
+
+    Args:
+        layers: outermost first.
+        target: the function's name.
+        width: of the picture, in pixels.
+        title: what the picture is called; the list itself by default.
+    """
+    layers = list(layers)
+    title = title or f"Who wraps whom: {', '.join(layer.type_ for layer in layers) or 'nothing'} around {target}"
+    notes = [_note(layers, index) for index in range(len(layers))]
+    shapes: list[Shape] = []
+    left, top, inner = 76.0, 8.0, width - 76.0 - 8.0
+    boxes: list[tuple[float, float, float, list[str]]] = []
+    for note in notes:
+        lines = wrap(note, inner - 28.0)
+        boxes.append((left, top, inner, lines))
+        left += 26.0
+        top += 34.0 + len(lines) * _ROW + 8.0
+        inner -= 40.0
+    core = 54.0
+    height = top + core + 14.0 * len(boxes) + 8.0
+    for index, ((x, y, wide, lines), layer) in enumerate(zip(boxes, layers, strict=True)):
+        high = height - 8.0 - 14.0 * index - y
+        colour = _colour(layer)
+        shapes.append(Box(x, y, wide, high, 10.0, fill="panel" if index % 2 == 0 else "paper", stroke=colour, line=2.2))
+        shapes.append(Words(x + 14.0, y + 24.0, layer.name, SIZE, bold=True))
+        after = x + 14.0 + width_of(layer.name, SIZE, bold=True) + 10.0
+        if after + width_of(layer.type_, SIZE_SMALL - 0.5, mono=True) < x + wide - 8.0:
+            shapes.append(Words(after, y + 24.0, layer.type_, SIZE_SMALL - 0.5, ink="muted", mono=True))
+        for row, text in enumerate(lines):
+            shapes.append(Words(x + 14.0, y + 44.0 + row * _ROW, text, SIZE_SMALL, ink="muted"))
+    shapes.append(Box(left, top, inner, core, 8.0, fill="paper", stroke="text", line=1.6))
+    shapes.append(Words(left + inner / 2, top + 24.0, target, SIZE, "middle", bold=True))
+    shapes.append(Words(left + inner / 2, top + 42.0, "the dependency", SIZE_SMALL, "middle", ink="muted"))
+    middle = top + core / 2
+    shapes.append(Words(8.0, middle - 10.0, "a call", SIZE_SMALL, bold=True))
+    shapes += arrow(((8.0, middle), (left - 2.0, middle)), stroke="text", line=2.0, head=10.0)
+    for (x, _, _, _), layer in zip(boxes, layers, strict=True):
+        if layer.type_ == "timeout":
+            shapes += _clock(x, middle)
+        elif layer.type_ == "circuit_breaker":
+            shapes += _gate(x, middle)
+        else:
+            shapes.append(Disc(x, middle, 5.0, fill="paper", stroke="text", line=2.0))
+    return Picture(width, height, tuple(shapes), title, _alt(layers, notes, target))
+
+
+def _colour(layer: Layer) -> str:
+    return STATES["CLOSED"].colour if layer.type_ == "circuit_breaker" else "line"
+
+
+def _clock(x: float, y: float) -> list[Shape]:
+    return [
+        Disc(x, y, 9.0, fill="paper", stroke="text", line=2.0),
+        Line(((x, y - 5.5), (x, y), (x + 4.0, y + 2.5)), "text", 1.8),
+    ]
+
+
+def _gate(x: float, y: float) -> list[Shape]:
+    blue = STATES["CLOSED"].colour
+    return [
+        Box(x - 5.0, y - 11.0, 10.0, 22.0, 3.0, fill="paper", stroke=blue, line=2.2),
+        Line(((x, y - 5.0), (x, y + 5.0)), blue, 2.2),
+    ]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g}\N{NO-BREAK SPACE}s"
+
+
+def _note(layers: Sequence[Layer], index: int) -> str:
+    """What the layer's place decides, as one sentence."""
+    layer = layers[index]
+    outer = [one.type_ for one in layers[:index]]
+    inner = [one.type_ for one in layers[index + 1 :]]
+    settings = layer.settings
+    if layer.type_ == "timeout":
+        limit = _seconds(settings["timeout"])
+        if "retry" in inner:
+            return f"Its clock starts here: all attempts and waits inside share {limit}."
+        return f"Its clock starts here: everything inside has {limit}."
+    if layer.type_ == "retry":
+        return f"Repeats everything inside, up to {settings['attempts']} attempts in all."
+    if layer.type_ == "fallback":
+        return "Answers in place of the errors that it names; nothing inside hears of it."
+    if layer.type_ == "circuit_breaker":
+        what = "whole operations, with all their attempts" if "retry" in inner else "single attempts"
+        counted = f"Counts {what}; {settings['failure_threshold']} failures in a row open it."
+        if "timeout" in inner:
+            return f"{counted} A time-out inside reaches it as an error, and counts."
+        if "timeout" in outer:
+            return f"{counted} A time-out outside cancels it, and a cancellation counts neither way."
+        return counted
+    return "Sees what goes in and what comes out."
+
+
+def _alt(layers: Sequence[Layer], notes: Sequence[str], target: str) -> str:
+    if not layers:
+        return f"A call reaches {target} directly."
+    names = [f"{layer.name} ({layer.type_})" for layer in layers]
+    order = f"From the outside in: {', then '.join(names)}, then {target}."
+    return " ".join([order, *(f"{layer.name}: {note}" for layer, note in zip(layers, notes, strict=True))])

@@ -1,0 +1,362 @@
+"""A machine drawn from its table of transitions, with the state it is in and the row it just took lit.
+
+A row that stays in its state is written into the state's card; a row that leaves it is an arrow (or, in `state_cards`,
+a line with the next state's name). A row that only a fault of the toolkit makes possible is dashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from labkit.plots.drawing import Box, Line, Picture, Shape, Words, arrow, moved, wrap
+from labkit.plots.style import SIZE, SIZE_SMALL, STATES, state_style, width_of
+from labkit.policies import Transition
+
+__all__ = ["find_row", "state_cards", "state_diagram"]
+
+_ROW = 17.0  # from one line of a card to the next
+_HEAD = 38.0
+_PAD = 13.0
+
+
+def find_row(
+    table: Iterable[Transition], source: str, trigger: str, target: str, *, effect: str = "", guard: str = ""
+) -> Transition | None:
+    """Return the row of a table that was taken, or None.
+
+    Args:
+        table: where to look.
+        source, trigger, target: as in `Transition`.
+        effect, guard: words that the row's effect and guard begin with, where the first three leave a choice.
+    """
+    for row in table:
+        if (row.source, row.trigger, row.target) == (source, trigger, target):
+            if row.effect.startswith(effect) and row.guard.startswith(guard):
+                return row
+    return None
+
+
+def state_diagram(
+    table: Sequence[Transition],
+    *,
+    current: str | None = None,
+    taken: Transition | None = None,
+    faults: bool = False,
+    title: str = "State diagram",
+) -> Picture:
+    """Return the diagram of a breaker: three states, the arrows between them, and what happens without a change.
+
+    Args:
+        table: a machine's rows. A machine of other states than CLOSED, OPEN and HALF_OPEN is drawn by `state_cards`.
+        current: the state to light.
+        taken: the row to light.
+        faults: draw the rows that only a fault makes possible, too. The one in `taken` is drawn in any case.
+        title: what the picture is called.
+    """
+    rows = _chosen(table, taken, faults)
+    if {row.source for row in rows} | {row.target for row in rows} != set(STATES):
+        return state_cards(table, current=current, taken=taken, faults=faults, title=title)
+    width, card = 860.0, 252.0
+    widths = {"CLOSED": card, "OPEN": card, "HALF_OPEN": 318.0}
+    stay = {state: [row for row in rows if row.source == row.target == state] for state in STATES}
+    heights = {state: _card_height(stay[state], widths[state]) for state in STATES}
+    top = 16.0
+    upper = max(heights["CLOSED"], heights["OPEN"])
+    places = {
+        "CLOSED": (10.0, top),
+        "OPEN": (width - card - 10.0, top),
+        "HALF_OPEN": ((width - widths["HALF_OPEN"]) / 2, top + upper + 62.0),
+    }
+    heights["CLOSED"] = heights["OPEN"] = upper
+    height = places["HALF_OPEN"][1] + heights["HALF_OPEN"] + 14.0
+    shapes: list[Shape] = []
+    middle = top + upper / 2
+    below = places["HALF_OPEN"][1]
+    half = below + heights["HALF_OPEN"] / 2
+    left, right = places["HALF_OPEN"][0], places["HALF_OPEN"][0] + widths["HALF_OPEN"]
+    low = top + upper
+
+    def go(source: str, target: str) -> list[Transition]:
+        return [row for row in rows if (row.source, row.target) == (source, target)]
+
+    x0, x1 = 10.0 + card, width - card - 10.0
+    closed_open = [row for row in go("CLOSED", "OPEN") if row.fault is None]
+    late_open = [row for row in go("CLOSED", "OPEN") if row.fault is not None]
+    shapes += _edge(closed_open, taken, ((x0 + 4, middle), (x1 - 4, middle)))
+    shapes += _label(closed_open, taken, (x0 + x1) / 2, middle - 10.0, x1 - x0 - 20.0, "above")
+    shapes += _edge(late_open, taken, ((x0 + 4, top + 22.0), (x1 - 4, top + 22.0)))
+    shapes += _label(late_open, taken, (x0 + x1) / 2, top + 16.0, x1 - x0 - 20.0, "above", short=True)
+    late_closed = go("OPEN", "CLOSED")
+    shapes += _edge(late_closed, taken, ((x1 - 4, middle + 26.0), (x0 + 4, middle + 26.0)))
+    shapes += _label(late_closed, taken, (x0 + x1) / 2, middle + 32.0, x1 - x0 - 20.0, "below", short=True)
+
+    down = width - 70.0
+    shapes += _edge(
+        go("OPEN", "HALF_OPEN"),
+        taken,
+        ((down, low + 4), (down, half), (down, half), (right + 4, half)),
+        curved=True,
+    )
+    shapes += _label(go("OPEN", "HALF_OPEN"), taken, right + 22.0, half + 20.0, down - right + 50.0, "right")
+    up = right - 24.0
+    shapes += _edge(
+        go("HALF_OPEN", "OPEN"),
+        taken,
+        ((up, below - 4), (up, low + 10), (x1 + 34, below - 4), (x1 + 34, low + 4)),
+        curved=True,
+    )
+    shapes += _label(go("HALF_OPEN", "OPEN"), taken, up - 14.0, below - 26.0, 320.0, "left")
+    back = 70.0
+    shapes += _edge(
+        go("HALF_OPEN", "CLOSED"),
+        taken,
+        ((left - 4, half), (back, half), (back, half), (back, low + 4)),
+        curved=True,
+    )
+    shapes += _label(go("HALF_OPEN", "CLOSED"), taken, 12.0, half + 20.0, left - 36.0, "right")
+    for state, (x, y) in places.items():
+        shapes += moved(_card(state, stay[state], widths[state], heights[state], current == state, taken), x, y)
+    return Picture(width, height, tuple(shapes), title, _alt(rows, current, taken))
+
+
+def state_cards(
+    table: Sequence[Transition],
+    *,
+    current: str | None = None,
+    taken: Transition | None = None,
+    faults: bool = False,
+    title: str = "State diagram",
+    width: float = 340.0,
+) -> Picture:
+    """Return any machine as a column of cards, one a state, each with all rows that start in it. For narrow places.
+
+    Args:
+        table, current, taken, faults, title: as for `state_diagram`.
+        width: of the picture, in pixels.
+    """
+    rows = _chosen(table, taken, faults)
+    states = list(dict.fromkeys([row.source for row in rows] + [row.target for row in rows]))
+    shapes: list[Shape] = []
+    y = 10.0
+    for state in states:
+        mine = [row for row in rows if row.source == state]
+        height = _card_height(mine, width - 20.0)
+        shapes += moved(_card(state, mine, width - 20.0, height, current == state, taken), 10.0, y)
+        y += height + 12.0
+    return Picture(width, y, tuple(shapes), title, _alt(rows, current, taken))
+
+
+# ---------------------------------------------------------------------------------------------------------------- cards
+
+
+def _chosen(table: Sequence[Transition], taken: Transition | None, faults: bool) -> list[Transition]:
+    return [row for row in table if faults or row.fault is None or row == taken]
+
+
+class _Entry(NamedTuple):
+    """Lines of a card: rows that differ in nothing but their trigger are told together."""
+
+    rows: tuple[Transition, ...]
+    triggers: str
+    effect: str
+    guard: str
+
+
+def _entries(rows: Sequence[Transition]) -> list[_Entry]:
+    together: dict[tuple[str, str, str, str | None], list[Transition]] = {}
+    for row in rows:
+        together.setdefault((row.guard, row.target, row.effect, row.fault), []).append(row)
+    entries = []
+    for (guard, _, effect, _), same in together.items():
+        triggers = ", ".join(dict.fromkeys(row.trigger for row in same))
+        entries.append(_Entry(tuple(same), triggers, effect, _condition(guard)))
+    return entries
+
+
+def _condition(guard: str) -> str:
+    """A guard as the end of a sentence: "if failures + 1 ≥ failure_threshold", "if it is the probe"."""
+    if not guard:
+        return ""
+    return ("if it is " if guard.startswith(("the ", "not the ")) else "if ") + guard.replace(">=", "≥")
+
+
+def _entry_lines(entry: _Entry, width: float) -> tuple[list[str], list[str], list[str], bool]:
+    """The triggers' lines, the effect's and the guard's, and whether the effect stands beside the triggers."""
+    effect = f"→ {entry.effect}"
+    together = width_of(entry.triggers, SIZE_SMALL, bold=True) + 7.0 + width_of(effect, SIZE_SMALL)
+    beside = together <= width
+    triggers = wrap(entry.triggers, width, bold=True)
+    effects = [effect] if beside else wrap(effect, width)
+    guards = wrap(entry.guard, width, SIZE_SMALL - 0.5) if entry.guard else []
+    return triggers, effects, guards, beside
+
+
+def _entry_height(entry: _Entry, width: float) -> float:
+    triggers, effects, guards, beside = _entry_lines(entry, width)
+    moves = entry.rows[0].target != entry.rows[0].source
+    return _ROW * (len(triggers) + (0 if beside else len(effects)) + len(guards) + moves) + 7.0
+
+
+def _card_height(rows: Sequence[Transition], width: float) -> float:
+    inner = width - 2 * _PAD
+    return _HEAD + sum(_entry_height(entry, inner) for entry in _entries(rows)) + (12.0 if rows else 0.0)
+
+
+def _card(
+    state: str, rows: Sequence[Transition], width: float, height: float, lit: bool, taken: Transition | None
+) -> list[Shape]:
+    style = state_style(state)
+    shapes: list[Shape] = [
+        Box(0, 0, width, height, 9.0, fill="panel", stroke=style.colour if lit else "line", line=3.0 if lit else 1.2)
+    ]
+    shapes += _head(state, width, lit)
+    inner = width - 2 * _PAD
+    y = _HEAD + 10.0
+    for entry in _entries(rows):
+        high = _entry_height(entry, inner)
+        triggers, effects, guards, beside = _entry_lines(entry, inner)
+        if taken in entry.rows:
+            shapes.append(Box(6.0, y - 4.0, width - 12.0, high - 1.0, 4.0, fill="paper", stroke="text", line=1.6))
+        elif entry.rows[0].fault is not None:
+            shapes.append(Box(6.0, y - 4.0, width - 12.0, high - 1.0, 4.0, stroke="line", line=1.0, dash=True))
+        at = y + 12.0
+        for index, text in enumerate(triggers):
+            shapes.append(Words(_PAD, at + index * _ROW, text, SIZE_SMALL, bold=True))
+        at += (len(triggers) - 1) * _ROW
+        if beside:
+            shift = width_of(entry.triggers, SIZE_SMALL, bold=True) + 7.0
+            shapes.append(Words(_PAD + shift, at, effects[0], SIZE_SMALL, ink="muted"))
+        else:
+            for text in effects:
+                at += _ROW
+                shapes.append(Words(_PAD, at, text, SIZE_SMALL, ink="muted"))
+        for text in guards:
+            at += _ROW
+            shapes.append(Words(_PAD, at, text, SIZE_SMALL - 0.5, ink="muted", italic=True))
+        if entry.rows[0].target != state:
+            at += _ROW
+            shapes += _chip(entry.rows[0].target, _PAD, at)
+        y += high
+    return shapes
+
+
+def _head(state: str, width: float, lit: bool) -> list[Shape]:
+    """The state's swatch and word; lit, a band in its colour with the word in a plaque, and "now"."""
+    style = state_style(state)
+    shapes: list[Shape] = []
+    if not lit:
+        shapes.append(_swatch(state, _PAD, 11.0, 22.0, 16.0))
+        shapes.append(Words(_PAD + 31.0, 24.5, style.word, SIZE + 1.0, bold=True))
+        shapes.append(Line(((1.0, _HEAD), (width - 1.0, _HEAD)), "faint", 1.0))
+        return shapes
+    texture = style.texture
+    shapes.append(Box(1.0, 1.0, width - 2.0, _HEAD, 8.0, fill=style.colour, texture=texture, ink="#FFFFFF"))
+    plaque = width_of(style.word, SIZE + 1.0, bold=True) + 20.0
+    if texture != "solid":
+        shapes.append(Box(_PAD - 5.0, 7.0, plaque, 26.0, 6.0, fill=style.colour))
+    shapes.append(Words(_PAD + 4.0, 25.5, style.word, SIZE + 1.0, ink="#FFFFFF", bold=True))
+    shapes.append(Box(width - 64.0, 8.0, 55.0, 24.0, 12.0, fill="#FFFFFF"))
+    shapes.append(
+        Line(
+            ((width - 55.0, 15.0), (width - 55.0, 25.0), (width - 47.0, 20.0)), "", 0.0, closed=True, fill=style.colour
+        )
+    )
+    shapes.append(Words(width - 43.0, 24.5, "now", SIZE_SMALL, ink=style.colour, bold=True))
+    return shapes
+
+
+def _swatch(state: str, x: float, y: float, width: float, height: float) -> Box:
+    style = state_style(state)
+    if style.texture == "solid":
+        return Box(x, y, width, height, 3.0, fill=style.colour, stroke=style.colour, line=1.5)
+    return Box(
+        x, y, width, height, 3.0, fill="paper", stroke=style.colour, line=1.5, texture=style.texture, ink=style.colour
+    )
+
+
+def _chip(state: str, x: float, baseline: float) -> list[Shape]:
+    style = state_style(state)
+    return [
+        *arrow(((x, baseline - 4.0), (x + 20.0, baseline - 4.0)), stroke="text", head=7.0),
+        _swatch(state, x + 27.0, baseline - 11.0, 16.0, 12.0),
+        Words(x + 49.0, baseline, style.word, SIZE_SMALL, bold=True),
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- arrows
+
+
+def _edge(
+    rows: Sequence[Transition],
+    taken: Transition | None,
+    points: tuple[tuple[float, float], ...],
+    curved: bool = False,
+) -> list[Shape]:
+    if not rows:
+        return []
+    lit = taken in rows
+    dash = all(row.fault is not None for row in rows)
+    ink = "text" if lit else "line"
+    return arrow(points, stroke=ink, line=3.5 if lit else 1.6, dash=dash, curved=curved, head=13.0 if lit else 9.0)
+
+
+def _label(
+    rows: Sequence[Transition],
+    taken: Transition | None,
+    x: float,
+    y: float,
+    width: float,
+    side: str,
+    short: bool = False,
+) -> list[Shape]:
+    """The words of an arrow. `side`: where they stand from the point (above, below, left or right of it)."""
+    if not rows:
+        return []
+    lit = taken in rows
+    row = taken if taken is not None and lit else rows[0]
+    lines: list[tuple[str, bool, str, bool]] = [(row.trigger, True, "text", False)]
+    if row.guard and not short:
+        lines += [(text, False, "muted", True) for text in wrap(_condition(row.guard), width, SIZE_SMALL - 0.5)]
+    if row.fault is not None:
+        lines += [(f"fault: {row.fault}", False, "muted", True)]
+    elif not short:
+        lines += [(text, False, "muted", False) for text in wrap(f"→ {row.effect}", width)]
+    anchor = {"above": "middle", "below": "middle", "left": "end", "right": "start"}[side]
+    if side == "above":
+        y -= (len(lines) - 1) * _ROW
+    elif side == "below":
+        y += 12.0
+    elif side == "left":
+        y -= (len(lines) - 2) * _ROW / 2
+    shapes: list[Shape] = []
+    if lit:
+        wide = max(width_of(text, SIZE_SMALL, bold=bold) for text, bold, _, _ in lines) + 12.0
+        start = {"middle": x - wide / 2, "end": x - wide + 6.0, "start": x - 6.0}[anchor]
+        shapes.append(Box(start, y - 15.0, wide, len(lines) * _ROW + 6.0, 5.0, fill="paper", stroke="text", line=1.6))
+    for index, (text, bold, ink, italic) in enumerate(lines):
+        size = SIZE_SMALL - 0.5 if italic else SIZE_SMALL
+        shapes.append(Words(x, y + index * _ROW, text, size, anchor, ink, bold=bold, italic=italic))
+    return shapes
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+
+
+def _alt(rows: Sequence[Transition], current: str | None, taken: Transition | None) -> str:
+    sentences = []
+    if current is not None:
+        sentences.append(f"The state is {state_style(current).word}.")
+    if taken is not None:
+        sentences.append(f"The last step took the row: {_row_words(taken)}.")
+    moves = [row for row in rows if row.source != row.target]
+    sentences.append(f"Arrows: {'; '.join(_row_words(row) for row in moves)}.")
+    return " ".join(sentences)
+
+
+def _row_words(row: Transition) -> str:
+    guard = f" {_condition(row.guard)}" if row.guard else ""
+    source, target = state_style(row.source).word, state_style(row.target).word
+    where = f"{source} to {target}" if row.source != row.target else f"stays {source}"
+    fault = f" (only by the fault {row.fault})" if row.fault is not None else ""
+    return f"{where} on {row.trigger}{guard}{fault}"

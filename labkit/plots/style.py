@@ -1,0 +1,171 @@
+"""One look for every picture: colours, shapes, textures, type. Improve it here and nowhere beside it.
+
+A state is read from its texture and its word before its colour. The colours keep a contrast of at least 3 on white and
+on #1E1E1E (4.5 on white, where a colour carries words), so a picture serves the light and the dark theme unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = [
+    "FONT_FAMILY",
+    "INKS",
+    "MARKS",
+    "MONO_FAMILY",
+    "PAPER",
+    "SIZE",
+    "SIZE_SMALL",
+    "SIZE_TITLE",
+    "STATES",
+    "THEMED",
+    "MarkStyle",
+    "StateStyle",
+    "contrast",
+    "state_style",
+    "width_of",
+]
+
+
+class StateStyle(NamedTuple):
+    """How a breaker's state looks.
+
+    Attributes:
+        word: what it is called in a picture.
+        colour: "#RRGGBB".
+        texture: "solid", "hatch" (diagonal lines) or "dots".
+    """
+
+    word: str
+    colour: str
+    texture: str
+
+
+class MarkStyle(NamedTuple):
+    """How one thing that happened looks.
+
+    Attributes:
+        word: what it is called in a picture.
+        colour: "#RRGGBB".
+        shape: "dot", "cross", "ringed cross", "bar", "ring" or "diamond".
+    """
+
+    word: str
+    colour: str
+    shape: str
+
+
+STATES: Mapping[str, StateStyle] = MappingProxyType(
+    {
+        "CLOSED": StateStyle("closed", "#0072B2", "solid"),
+        "OPEN": StateStyle("open", "#C24E00", "hatch"),
+        "HALF_OPEN": StateStyle("half-open", "#A66900", "dots"),
+    }
+)
+
+MARKS: Mapping[str, MarkStyle] = MappingProxyType(
+    {
+        "success": MarkStyle("success", "#009E73", "dot"),
+        "failure": MarkStyle("failure", "#C24E00", "cross"),
+        "timeout": MarkStyle("time-out", "#C24E00", "ringed cross"),
+        "rejection": MarkStyle("rejection", "#6B7280", "bar"),
+        "cancelled": MarkStyle("cancelled", "#6B7280", "ring"),
+        "probe": MarkStyle("probe", "#A8497E", "diamond"),
+    }
+)
+
+OTHER_STATE = StateStyle("", "#6B7280", "solid")
+
+# What is not a state or a mark: by its role, so that the same drawing can take a theme's colours or a file's.
+INKS = ("text", "muted", "line", "faint", "panel", "paper")
+
+#: For a file: ink on an opaque white card, so that it can be read on any page, dark ones too.
+PAPER: Mapping[str, str] = MappingProxyType(
+    {
+        "text": "#1F2937",
+        "muted": "#4B5563",
+        "line": "#6B7280",
+        "faint": "#D1D5DB",
+        "panel": "#F5F6F8",
+        "paper": "#FFFFFF",
+    }
+)
+
+#: For a page: JupyterLab's own colours where there are any, the page's text colour elsewhere.
+THEMED: Mapping[str, str] = MappingProxyType(
+    {
+        "text": "var(--labkit-text, currentColor)",
+        "muted": "var(--labkit-muted, currentColor)",
+        "line": "var(--labkit-line, #6B7280)",
+        "faint": "var(--labkit-faint, #9CA3AF)",
+        "panel": "var(--labkit-panel, transparent)",
+        "paper": "var(--labkit-paper, transparent)",
+    }
+)
+
+FONT_FAMILY = (
+    "var(--jp-content-font-family, system-ui), -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
+)
+MONO_FAMILY = "var(--jp-code-font-family, ui-monospace), Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+SIZE = 14.0  # pixels at the size in which a picture is shown; about 11 pt
+SIZE_SMALL = 12.5
+SIZE_TITLE = 16.0
+
+# Advance widths in thousandths of the size, of a common sans serif; enough to lay text out without a font at hand.
+_WIDTHS = {
+    **dict.fromkeys("abdeghnopqu_0123456789$#", 556),
+    **dict.fromkeys("csvxyzkJ", 500),
+    **dict.fromkeys("ft.,:;/I! '|", 278),
+    **dict.fromkeys("ijl", 222),
+    **dict.fromkeys("r-()[]", 333),
+    **dict.fromkeys("+=<>≥≤", 584),
+    **dict.fromkeys("ABEKPSVXY&", 667),
+    **dict.fromkeys("CDHNRUw", 722),
+    **dict.fromkeys("GOQ", 778),
+    **dict.fromkeys("mM%", 833),
+    **dict.fromkeys("FTZ", 611),
+    "L": 556,
+    "W": 944,
+    "→": 1000,
+    "·": 278,
+    "×": 584,
+}
+
+
+def width_of(text: str, size: float = SIZE, *, bold: bool = False, mono: bool = False) -> float:
+    """Return about how wide a line of text is, in the units of `size`; a little more than in most fonts.
+
+    >>> round(width_of("closed", 14.0), 1), width_of("ab", 10.0, mono=True)
+    (43.4, 12.2)
+    """
+    if mono:
+        return round(len(text) * 0.61 * size, 6)
+    return sum(_WIDTHS.get(char, 600) for char in text) * size / 1000 * 1.08 * (1.06 if bold else 1.0)
+
+
+def state_style(state: str) -> StateStyle:
+    """Return how a state looks. One that is not a breaker's gets its own name, in words, and the neutral look.
+
+    >>> state_style("HALF_OPEN").word, state_style("GAVE_UP").word
+    ('half-open', 'gave up')
+    """
+    return STATES.get(state) or OTHER_STATE._replace(word=state.replace("_", " ").lower())
+
+
+def contrast(colour: str, ground: str) -> float:
+    """Return the WCAG contrast ratio of two colours, each "#RRGGBB": 1.0 for equal ones, 21.0 for black and white.
+
+    >>> contrast("#000000", "#FFFFFF")
+    21.0
+    """
+    lighter, darker = sorted((_luminance(colour), _luminance(ground)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,84 @@
+// The base of every explorer's page: words to the kernel and back, and whether anybody listens.
+// An explorer's own script follows and calls stage(model, el, build).
+
+/** Makes an element: make("p", {class: "x", "aria-live": "polite"}, "text", child, ...). */
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+/** Sets a text only if it differs, so that a screen reader does not read it again. */
+function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** A button that cannot be pressed now stays where it is, keeps its focus and says so. */
+function allow(button, allowed) {
+  button.setAttribute("aria-disabled", String(!allowed));
+}
+
+let pages = 0;
+
+/**
+ * @param build (root, press, unique) => paint(view): puts the explorer into root; press({do: ...}) talks to the kernel;
+ *   unique("name") is an id that no other view on the page has.
+ */
+function stage(model, el, build) {
+  const number = ++pages;
+  const unique = (name) => `labkit-${number}-${name}`;
+  const root = make("section", { class: "labkit", "data-lm-suppress-shortcuts": "true" });
+  const offline = make("p", { class: "labkit-offline", role: "status" });
+  let asked = 0;
+  let waiting = new Map();
+  let lost = false;
+
+  const listen = () => say(offline, "");
+  const ask = (message) => {
+    const id = `${number}.${++asked}`;
+    waiting.set(
+      id,
+      setTimeout(() => {
+        if (!waiting.has(id)) return;
+        lost = true;
+        say(
+          offline,
+          "No answer from the kernel. If a cell is running, this goes on by itself when it ends; " +
+            "if not, run this cell again.",
+        );
+      }, 2500),
+    );
+    model.send({ ...message, ask: id });
+  };
+  const hear = (message) => {
+    if (!message || !("answered" in message)) return;
+    const timer = waiting.get(message.answered);
+    if (timer === undefined) return;
+    clearTimeout(timer);
+    waiting.delete(message.answered);
+    root.dataset.answered = message.answered;
+    if (waiting.size === 0 || lost) {
+      lost = false;
+      listen();
+    }
+  };
+  const paint = build(root, ask, unique);
+  const repaint = () => paint(model.get("view"));
+  root.append(offline);
+  el.append(root);
+  repaint();
+  model.on("msg:custom", hear);
+  model.on("change:view", repaint);
+  ask({}); // is anybody there? A saved page may show this without a kernel.
+  return () => {
+    model.off("msg:custom", hear);
+    model.off("change:view", repaint);
+    for (const timer of waiting.values()) clearTimeout(timer);
+    root.remove();
+  };
+}
