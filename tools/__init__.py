@@ -1,1 +1,1 @@
-"""What builds the environment and runs the checks; only the standard library, and nothing of labkit."""
+"""What builds the environment, runs the checks and makes the notebooks; not part of the package."""
