@@ -276,7 +276,7 @@ def _check_alternatives(config: StackConfig, report: Report) -> None:
             report.add(
                 "not-approved",
                 f"{what} is not approved, and what it answers may mean something else",
-                at,
+                config.positions.get(("middleware", name, "approved"), at),
                 key="approved",
                 found=False,
                 allowed="approved: true, once somebody has approved it",

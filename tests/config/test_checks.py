@@ -1,0 +1,189 @@
+"""The rules between the parts of a stack, on configurations made in Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from labkit.config import (
+    CircuitBreakerMiddlewareConfig,
+    FallbackMiddlewareConfig,
+    Finding,
+    FunctionConfig,
+    RetryMiddlewareConfig,
+    StackConfig,
+    TimeoutMiddlewareConfig,
+    check_alternatives,
+    check_stack,
+)
+
+
+def fallback(alternative: str | None, approved: bool = True) -> FallbackMiddlewareConfig:
+    """Return a fallback with an alternative that somebody approved."""
+    return FallbackMiddlewareConfig(alternative=alternative, approved=approved)
+
+
+def codes(findings: list[Finding]) -> list[tuple[str, str | None]]:
+    """Return code and key of each finding."""
+    return [(finding.code, finding.key) for finding in findings]
+
+
+def test_a_sound_stack_has_no_findings() -> None:
+    """Everything defined, used and in its range: nothing to say."""
+    stack = StackConfig(
+        {"b": CircuitBreakerMiddlewareConfig(), "t": TimeoutMiddlewareConfig(timeout=2), "r": RetryMiddlewareConfig()},
+        {"f": FunctionConfig("s", ["r", "b", "t"])},
+        FunctionConfig("react_agent", ["t"], {"tool_names": ["f"]}),
+    )
+    assert check_stack(stack) == []
+
+
+def test_what_is_made_in_python_has_no_place() -> None:
+    """Without a file a sentence begins with the fault, and line and column are left open."""
+    (finding,) = check_stack(StackConfig({}, {"f": FunctionConfig("s", ["b"])}))
+    assert finding.message.startswith("function 'f' lists the middleware 'b', which is not defined")
+    assert (finding.file, finding.line, finding.column) == (None, None, None)
+
+
+def test_each_fault_without_a_place_is_kept() -> None:
+    """Faults are told apart by their place in a file; without one none is lost."""
+    stack = StackConfig({}, {"f": FunctionConfig("s", ["b"]), "g": FunctionConfig("t", ["b"])})
+    assert len(check_stack(stack)) == 2
+
+
+def test_a_middleware_that_attaches_itself_is_used() -> None:
+    """A breaker that the toolkit attaches by its own keys is not called unused."""
+    stack = StackConfig(
+        {"b": CircuitBreakerMiddlewareConfig(register_llms=True), "c": CircuitBreakerMiddlewareConfig()}
+    )
+    assert codes(check_stack(stack)) == [("unused", "c"), ("not-acted-on", "register_llms")]
+
+
+def test_the_workflow_and_groups_use_middleware() -> None:
+    """A middleware that only the workflow or a function group lists is used."""
+    stack = StackConfig(
+        {"b": RetryMiddlewareConfig(), "c": RetryMiddlewareConfig()},
+        workflow=FunctionConfig("a", ["b"]),
+        function_groups={"g": FunctionConfig("g", ["c"])},
+    )
+    assert check_stack(stack) == []
+
+
+@pytest.mark.parametrize(
+    ("severity", "stack"),
+    [
+        ("error", StackConfig({}, {"f": FunctionConfig("s", ["b"])})),
+        ("warning", StackConfig({"b": RetryMiddlewareConfig()})),
+        ("warning", StackConfig({"b": RetryMiddlewareConfig()}, {"f": FunctionConfig("s", ["b", "b"])})),
+        ("warning", StackConfig({"b": CircuitBreakerMiddlewareConfig(workflow_functions=["f"])})),
+        ("warning", StackConfig({"b": CircuitBreakerMiddlewareConfig(register_workflow_functions=True)})),
+        ("note", StackConfig({"b": CircuitBreakerMiddlewareConfig(register_llms=True)})),
+    ],
+)
+def test_severity_says_what_becomes_of_it(severity: str, stack: StackConfig) -> None:
+    """An error keeps a stack from being built, a warning from doing what was meant, a note from neither."""
+    (finding,) = check_stack(stack)
+    assert finding.severity == severity
+
+
+def graph(edges: dict[str, list[str]], same: tuple[str, str] | None = None) -> StackConfig:
+    """Return a stack of functions with a fallback for each edge; `same` names two that are one service."""
+    stack = StackConfig()
+    for name, others in edges.items():
+        stack.functions[name] = FunctionConfig(f"type_of_{name}")
+        for other in others:
+            stack.middleware[f"{name}_to_{other}"] = fallback(other)
+            stack.functions[name].middleware.append(f"{name}_to_{other}")
+    if same is not None:
+        stack.functions[same[0]].type_ = stack.functions[same[1]].type_ = "one_service"
+    return stack
+
+
+@pytest.mark.parametrize(
+    ("edges", "same", "refused"),
+    [
+        ({"a": ["b"], "b": []}, None, []),
+        ({"a": ["b", "c"], "b": ["c"], "c": []}, None, []),
+        ({"a": ["a"]}, None, ["a_to_a"]),
+        ({"a": ["b"], "b": ["a"]}, None, ["a_to_b", "b_to_a"]),
+        ({"a": ["b"], "b": ["c"], "c": ["a"]}, None, ["a_to_b", "b_to_c", "c_to_a"]),
+        ({"a": ["b"], "b": ["c", "d"], "c": [], "d": ["b"]}, None, ["b_to_d", "d_to_b"]),
+        ({"a": ["b"], "b": []}, ("a", "b"), ["a_to_b"]),
+        ({"a": ["b"], "b": ["c"], "c": []}, ("a", "c"), ["a_to_b"]),
+        ({"a": ["b"], "b": ["c"], "c": []}, ("b", "c"), ["b_to_c"]),
+    ],
+)
+def test_an_alternative_that_leads_back_is_refused(
+    edges: dict[str, list[str]], same: tuple[str, str] | None, refused: list[str]
+) -> None:
+    """Exactly the alternatives from which the failed function, or its service, is reached again are refused."""
+    found = check_alternatives(graph(edges, same))
+    assert sorted(finding.message.split("'")[3] for finding in found) == refused
+    assert {finding.code for finding in found} <= {"same-service"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ({}, {}, True),
+        ({"url": "x"}, {"url": "x", "description": "for the other agent"}, True),
+        ({"url": "x"}, {"url": "y"}, False),
+        ({"url": "x"}, {}, False),
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}, True),
+    ],
+)
+def test_the_same_service_under_another_name_is_refused(
+    first: dict[str, Any], second: dict[str, Any], same: bool
+) -> None:
+    """Two functions of one type with the same settings are one service, whatever their names and descriptions say."""
+    stack = StackConfig(
+        {"f": fallback("b")},
+        {"a": FunctionConfig("s", ["f"], first), "b": FunctionConfig("s", [], second, name="Spare")},
+    )
+    assert bool(check_alternatives(stack)) is same
+
+
+def test_an_agent_that_has_the_function_as_a_tool_leads_back() -> None:
+    """An alternative that calls the failed function as its tool is refused, with the way back in the sentence."""
+    stack = StackConfig(
+        {"f": fallback("agent")},
+        {"parts": FunctionConfig("s", ["f"]), "agent": FunctionConfig("react_agent", [], {"tool_names": ["parts"]})},
+    )
+    (finding,) = check_alternatives(stack)
+    assert "leads back to function 'parts', which lists it (agent -> parts)" in finding.message
+
+
+def test_an_alternative_needs_approval_and_a_function() -> None:
+    """An alternative without `approved: true` and one that is nobody's name are refused, even in no list."""
+    stack = StackConfig(
+        {"f": fallback("spare", approved=False), "g": fallback("sparre")}, {"spare": FunctionConfig("s")}
+    )
+    assert codes(check_alternatives(stack)) == [("not-approved", "approved"), ("undefined", "alternative")]
+    assert check_alternatives(stack)[1].nearest == "spare"
+
+
+def test_a_fallback_without_an_alternative_is_no_concern() -> None:
+    """The explicit "unavailable" leads nowhere, so nothing is said of it."""
+    assert (
+        check_alternatives(StackConfig({"f": fallback(None, approved=False)}, {"a": FunctionConfig("s", ["f"])})) == []
+    )
+
+
+def test_findings_of_alternatives_are_errors() -> None:
+    """A builder may take every finding of the alternatives for a refusal."""
+    stack = StackConfig({"f": fallback("a", approved=False), "g": fallback("x")}, {"a": FunctionConfig("s", ["f"])})
+    assert {finding.severity for finding in check_alternatives(stack)} == {"error"}
+    assert len(check_alternatives(stack)) == 3
+
+
+def test_a_check_needs_no_yaml() -> None:
+    """A configuration made in Python is judged without a parser being imported."""
+    code = (
+        "import sys; from labkit.config import StackConfig, check_stack, CircuitBreakerMiddlewareConfig as C; "
+        "assert check_stack(StackConfig({'b': C()})); print('yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
