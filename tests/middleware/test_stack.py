@@ -1,0 +1,236 @@
+"""A stack: one instance a middleware, a chain a function, and services of four shapes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from labkit.config import (
+    CircuitBreakerMiddlewareConfig,
+    FallbackMiddlewareConfig,
+    FunctionConfig,
+    RetryMiddlewareConfig,
+    StackConfig,
+    TimeoutMiddlewareConfig,
+)
+from labkit.errors import MiddlewareError
+from labkit.middleware import Stack, Unavailable
+from labkit.policies import CircuitBreakerState
+from labkit.timing import VirtualClock
+
+
+def lesson(**functions: list[str]) -> StackConfig:
+    """The lesson's middleware, and these functions with their lists."""
+    return StackConfig(
+        middleware={
+            "breaker": CircuitBreakerMiddlewareConfig(failure_threshold=5, cooldown_period=30.0, probe_timeout=2.0),
+            "limit": TimeoutMiddlewareConfig(timeout=2.0),
+            "again": RetryMiddlewareConfig(),
+        },
+        functions={name: FunctionConfig("service", listed) for name, listed in functions.items()},
+    )
+
+
+class Both:
+    """A service that can be called and streamed."""
+
+    async def call(self, *args: Any) -> Any:
+        """Answers with its arguments."""
+        return args
+
+    async def stream(self, *args: Any) -> AsyncIterator[Any]:
+        """Streams its arguments."""
+        for one in args:
+            yield one
+
+
+async def only_call(*args: Any) -> Any:
+    """A service as a function."""
+    return ("function", *args)
+
+
+async def only_stream(*args: Any) -> AsyncIterator[Any]:
+    """A service as an asynchronous generator function."""
+    for one in args:
+        yield ("generator", one)
+
+
+async def read(stream: AsyncIterator[Any]) -> list[Any]:
+    """All chunks."""
+    return [chunk async for chunk in stream]
+
+
+def test_the_lessons_stack_runs(bench: Any) -> None:
+    """The lesson's list around a hanging service: 5 TimeoutErrors, 2 rejections, and the breaker can be looked at."""
+    stack = Stack(lesson(parts=["breaker", "limit"]), {"service": bench.hangs}, bench.clock)
+
+    async def main() -> list[str]:
+        return [await bench.kind(stack.call("parts")) for _ in range(7)]
+
+    assert bench.run(main()) == ["TimeoutError"] * 5 + ["CircuitBreakerOpenError"] * 2
+    assert bench.calls == 5
+    breaker: Any = stack.middleware["breaker"]
+    assert breaker.snapshot("parts").state is CircuitBreakerState.OPEN
+
+
+def test_one_name_is_one_instance(bench: Any) -> None:
+    """A breaker that two functions list is one object with a state for each."""
+    stack = Stack(lesson(parts=["breaker"], documents=["breaker"]), {"service": bench.fails}, bench.clock)
+
+    async def main() -> None:
+        for _ in range(5):
+            await bench.get(stack.call("parts"))
+        assert await bench.kind(stack.call("parts")) == "CircuitBreakerOpenError"
+        assert await bench.kind(stack.call("documents")) == "DependencyError"
+
+    bench.run(main())
+    breaker: Any = stack.middleware["breaker"]
+    assert (breaker.snapshot("parts").failures, breaker.snapshot("documents").failures) == (5, 1)
+
+
+@pytest.mark.parametrize("listed", [[], ["breaker", "limit", "again"]])
+def test_services_of_four_shapes(listed: list[str]) -> None:
+    """A function, a generator function, and an object with either or both; arguments go through."""
+    clock = VirtualClock()
+    functions = {"both": Both(), "one": only_call, "many": only_stream}
+    stack = Stack(lesson(**dict.fromkeys(functions, listed)), functions, clock)
+
+    async def main() -> None:
+        assert await stack.call("both", 1, 2) == (1, 2)
+        assert await read(stack.stream("both", 1, 2)) == [1, 2]
+        assert await stack.call("one", 3) == ("function", 3)
+        assert await read(stack.stream("many", 4)) == [("generator", 4)]
+
+    clock.run(main())
+    with pytest.raises(MiddlewareError, match="the service behind 'one' cannot be streamed"):
+        stack.stream("one")
+    with pytest.raises(MiddlewareError, match="the service behind 'many' cannot be called for one result"):
+        stack.call("many")
+
+
+def test_a_service_is_found_by_name_before_type(bench: Any) -> None:
+    """A service under the function's name goes before one under its `_type`."""
+    stack = Stack(lesson(parts=[], documents=[]), {"service": bench.ok, "documents": only_call}, bench.clock)
+
+    async def main() -> list[Any]:
+        return [await stack.call("parts"), await stack.call("documents")]
+
+    assert bench.run(main()) == ["ok", ("function",)]
+
+
+def test_what_cannot_be_built_is_a_sentence(bench: Any) -> None:
+    """No service, a list that names nothing, and a service that is none are told with the nearest name."""
+    with pytest.raises(
+        MiddlewareError, match=r"no service was given for the function 'parts' \(of the type 'service'\)"
+    ):
+        Stack(lesson(parts=[]), {"docs": bench.ok}, bench.clock)
+    with pytest.raises(MiddlewareError, match="did you mean 'part'"):
+        Stack(lesson(parts=[]), {"part": bench.ok}, bench.clock)
+    with pytest.raises(
+        MiddlewareError,
+        match="function 'parts' lists the middleware 'braker', which is not defined; did you mean 'breaker'",
+    ):
+        Stack(lesson(parts=["braker"]), {"service": bench.ok}, bench.clock)
+    with pytest.raises(MiddlewareError, match="7 has neither"):
+        Stack(lesson(parts=[]), {"service": 7}, bench.clock)
+
+
+def test_an_unknown_function_is_a_sentence(bench: Any) -> None:
+    """Calling what is not there names the nearest one."""
+    stack = Stack(lesson(parts=[]), {"service": bench.ok}, bench.clock)
+    for ask in (stack.call, stack.stream):
+        with pytest.raises(MiddlewareError, match="there is no function 'part' in the stack"):
+            ask("part")
+    with pytest.raises(MiddlewareError, match="did you mean 'parts'"):
+        stack.call("part")
+
+
+# -- alternatives ------------------------------------------------------------------------------------------------------
+
+
+def with_fallback(alternative: str, approved: bool = True, **more: Any) -> StackConfig:
+    """A function `parts` behind a fallback, and a catalogue."""
+    return StackConfig(
+        middleware={"spare": FallbackMiddlewareConfig(alternative=alternative, approved=approved), **more},
+        functions={
+            "parts": FunctionConfig("parts_service", ["spare"]),
+            "catalogue": FunctionConfig("catalogue_service"),
+        },
+    )
+
+
+def test_an_approved_alternative_answers(bench: Any) -> None:
+    """The fallback asks the other function, through its own chain, with the same arguments."""
+    stack = Stack(with_fallback("catalogue"), {"parts": bench.fails, "catalogue": only_call}, bench.clock)
+
+    async def main() -> Any:
+        return await stack.call("parts", "bolt")
+
+    assert bench.run(main()) == ("function", "bolt")
+
+
+def test_an_alternatives_stream_answers(bench: Any) -> None:
+    """The same for streams."""
+
+    async def dead(*_: Any) -> AsyncIterator[Any]:
+        raise TimeoutError
+        yield
+
+    stack = Stack(with_fallback("catalogue"), {"parts": dead, "catalogue": only_stream}, bench.clock)
+
+    async def main() -> Any:
+        return await read(stack.stream("parts", "bolt"))
+
+    assert bench.run(main()) == [("generator", "bolt")]
+
+
+def test_an_alternatives_own_breaker_is_told(bench: Any) -> None:
+    """An alternative whose breaker is open makes the outcome unavailable, with that breaker's time."""
+    config = with_fallback("catalogue", breaker=CircuitBreakerMiddlewareConfig(failure_threshold=1))
+    config.functions["catalogue"].middleware.append("breaker")
+    stack = Stack(config, {"parts": bench.fails, "catalogue": bench.script(OSError("no disk"))}, bench.clock)
+
+    async def main() -> list[Any]:
+        first = await bench.kind(stack.call("parts"))  # of a kind that the fallback does not answer
+        await bench.sleep(10.0)
+        return [first, await stack.call("parts")]
+
+    assert bench.run(main()) == [
+        "OSError",
+        Unavailable("the circuit breaker is open", "parts", 50.0),
+    ]
+
+
+def test_an_alternative_that_leads_back_is_refused(bench: Any) -> None:
+    """Itself, the same service by another name, a cycle, an unknown name: refused when the stack is built."""
+    services = {"parts": bench.fails, "catalogue": only_call}
+    for alternative in ("parts", "stock"):
+        with pytest.raises(MiddlewareError, match=f"'{alternative}'"):
+            Stack(with_fallback(alternative), services, bench.clock)
+    with pytest.raises(MiddlewareError, match="approved"):
+        Stack(with_fallback("catalogue", approved=False), services, bench.clock)
+    cycle = with_fallback("catalogue", back=FallbackMiddlewareConfig(alternative="parts", approved=True))
+    cycle.functions["catalogue"].middleware.append("back")
+    with pytest.raises(MiddlewareError, match="leads back"):
+        Stack(cycle, services, bench.clock)
+    same_type = with_fallback("catalogue")
+    same_type.functions["catalogue"].type_ = "parts_service"
+    with pytest.raises(MiddlewareError, match="same service"):
+        Stack(same_type, services, bench.clock)
+
+
+@pytest.mark.parametrize("shape", ["object", "function", "method"])
+def test_the_same_service_under_two_names_is_refused(bench: Any, shape: str) -> None:
+    """Two functions of different types that are given one service are one service, however it is handed over."""
+    one = Both()
+    pairs: dict[str, tuple[Any, Any]] = {
+        "object": (one, one),
+        "function": (bench.ok, bench.ok),  # a method is made anew each time it is looked up
+        "method": (one, one.call),
+    }
+    first, second = pairs[shape]
+    with pytest.raises(MiddlewareError, match="the same service under another name"):
+        Stack(with_fallback("catalogue"), {"parts": first, "catalogue": second}, bench.clock)
+    Stack(with_fallback("catalogue"), {"parts": Both(), "catalogue": Both()}, bench.clock)
