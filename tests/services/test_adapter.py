@@ -544,7 +544,7 @@ def test_what_is_no_part_is_refused_before_it_is_sent(part):
         {"base_url": "http://127.0.0.1", "timeout": "2"},
         {"base_url": "http://127.0.0.1", "timeout": float("nan")},
         {"base_url": "http://127.0.0.1", "max_bytes": 0},
-        {"base_url": "http://127.0.0.1", "client": object()},
+        {"base_url": "http://127.0.0.1", "client": "no client"},
     ],
     ids=str,
 )
