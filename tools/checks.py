@@ -44,6 +44,7 @@ STEPS: tuple[Step, ...] = (
         "nbval",
         "the notebooks say what they say",
         (
+            [PYTHON, "-m", "tools.notebooks", "--check"],
             [
                 *(*PYTEST, "-q", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=60"),
                 *("--nbval-sanitize-with", "tests/notebooks/sanitize.cfg", "notebooks"),
