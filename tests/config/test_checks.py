@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import labkit
 from labkit.config import (
     CircuitBreakerMiddlewareConfig,
     FallbackMiddlewareConfig,
@@ -19,6 +22,8 @@ from labkit.config import (
     check_alternatives,
     check_stack,
 )
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(labkit.__file__).parents[1])}
 
 
 def fallback(alternative: str | None, approved: bool = True) -> FallbackMiddlewareConfig:
@@ -185,5 +190,5 @@ def test_a_check_needs_no_yaml() -> None:
         "import sys; from labkit.config import StackConfig, check_stack, CircuitBreakerMiddlewareConfig as C; "
         "assert check_stack(StackConfig({'b': C()})); print('yaml' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert done.stdout.strip() == "False"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import labkit
 from labkit.config.models import middleware_types
 from labkit.config.nearest import distance, nearest
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(labkit.__file__).parents[1])}
 BREAKER = middleware_types()["circuit_breaker"].model.keys()
 
 
@@ -95,5 +99,5 @@ def test_the_order_of_candidates_does_not_matter() -> None:
 def test_brings_neither_pydantic_nor_yaml() -> None:
     """The command line asks for a nearest command without paying for models and a parser."""
     code = "import sys; from labkit.config import nearest; assert nearest('chekc', ['check']) == 'check'; print('pydantic' in sys.modules, 'yaml' in sys.modules)"  # noqa: E501
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert done.stdout.split() == ["False", "False"]

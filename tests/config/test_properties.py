@@ -161,6 +161,8 @@ def test_a_scrambled_value_is_judged_as_by_the_model(data: st.DataObject, value:
     number = data.draw(st.sampled_from(SETTINGS))
     key = LINES[number].split(":")[0].strip()
     written = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=False).split("\n...")[0].strip()
+    if "$" in written or "\\" in written:  # placeholders are held elsewhere
+        return
     text = "\n".join([*LINES[:number], f"    {key}: {written}", *LINES[number + 1 :]])
     block = yaml.safe_load(text)["middleware"]
     name = next(LINES[above] for above in range(number, 0, -1) if re.match(r"  \w", LINES[above])).strip(" :")
@@ -179,7 +181,6 @@ def test_a_scrambled_value_is_judged_as_by_the_model(data: st.DataObject, value:
             "undefined",
             "not-approved",
             "same-service",
-            "placeholder",
         }
     else:
         assert expected is not None
