@@ -15,7 +15,7 @@ from labkit.config.models import middleware_types
 from labkit.errors import ConfigError
 
 SAME_EVERY_TIME = settings(
-    derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200
+    derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=120
 )
 
 SOUND = """\
@@ -200,7 +200,7 @@ def test_a_scrambled_value_is_judged_as_by_the_model(data: st.DataObject, value:
 @example("? !!python/name:a.b\n: 1")
 @example("=: 1\n= : 2")
 @example("middleware: {a: {_type: retry, ? !!binary '%' : 1}}")
-@settings(SAME_EVERY_TIME, max_examples=1000)
+@settings(SAME_EVERY_TIME, max_examples=600)
 def test_any_text_is_read_or_refused(text: str | bytes) -> None:
     """Whatever the text is, nothing but ConfigError comes out, and every sentence fits on a line."""
     for lenient in (False, True):
@@ -214,7 +214,7 @@ def test_any_text_is_read_or_refused(text: str | bytes) -> None:
 
 
 @given(st.data())
-@settings(SAME_EVERY_TIME, max_examples=500)
+@settings(SAME_EVERY_TIME, max_examples=250)
 def test_any_mutation_is_read_or_refused(data: st.DataObject) -> None:
     """A sound file with pieces cut, doubled or replaced by signs of YAML gives findings with lines that exist."""
     text = SOUND
