@@ -196,15 +196,18 @@ class NotebookPage:
         path = f"lab/tree/{notebook}" if app == "lab" else f"notebooks/{notebook}"
         self.page.goto(self.server.url(path) + ("&reset" if app == "lab" else ""))
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
-        self.page.wait_for_function(
-            "() => !document.querySelector('#main-loading-message, #jupyterlab-splash')", timeout=20_000
-        )
+        self.until("!document.querySelector('#main-loading-message, #jupyterlab-splash')")
 
     def wait_for_kernel(self) -> None:
-        """Until the notebook's kernel is idle."""
-        self.page.wait_for_selector(
-            ".jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status='idle'], "
-            ".jp-NotebookPanel .jp-Toolbar-kernelStatus[title*='Idle' i], .jp-NotebookPanel [data-status='idle']"
+        """Until the notebook's kernel is there and idle."""
+        self.until(
+            """(() => {
+                const lab = document.querySelector('#jp-main-statusbar')?.innerText ?? '';
+                const notebook = document.querySelector('.jp-NotebookKernelStatus')?.title ?? '';
+                return /\\| Idle/.test(lab) || /Idle/i.test(notebook);
+            })()""",
+            limit=60.0,
+            says="the kernel is idle",
         )
 
     def menu(self, *path: str) -> None:
@@ -219,16 +222,29 @@ class NotebookPage:
         self.menu("Run", "Run All Cells")
         self.wait_until_run()
 
+    def until(self, condition: str, *, limit: float = 20.0, says: str = "") -> None:
+        """Until a JavaScript expression is true.
+
+        Asked from here, since a page that has nothing to draw does not run the frames that playwright's own
+        `wait_for_function` counts on.
+        """
+        end = time.monotonic() + limit
+        while not self.page.evaluate(condition):
+            if time.monotonic() > end:
+                raise TimeoutError(f"after {limit:g} s still not so: {says or condition}")
+            self.page.wait_for_timeout(50)
+
     def wait_until_run(self, limit: float = 60.0) -> None:
         """Until every code cell that has a source has a number, and none is running."""
-        self.page.wait_for_function(
-            """() => {
+        self.until(
+            """(() => {
                 const prompts = [...document.querySelectorAll('.jp-CodeCell')]
                     .filter(cell => cell.querySelector('.cm-content')?.textContent.trim())
                     .map(cell => cell.querySelector('.jp-InputPrompt').textContent);
                 return prompts.length > 0 && prompts.every(text => /\\[\\d+\\]/.test(text));
-            }""",
-            timeout=limit * 1000,
+            })()""",
+            limit=limit,
+            says="every cell has run",
         )
         self.wait_for_kernel()
 
@@ -238,7 +254,7 @@ class NotebookPage:
         self.page.locator(".lm-Menu-item", has_text=re.compile("^Theme$")).hover()
         self.page.locator(".lm-Menu-item", has_text=re.compile(f"^{name}$")).click()
         light = "false" if "Dark" in name else "true"
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']")
+        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
     def close(self) -> None:
         self.context.close()

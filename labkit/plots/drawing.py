@@ -7,7 +7,7 @@ of `style.INKS`, which the writer turns into a theme's or a file's colour; "" is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from labkit.plots.style import MARKS, SIZE, SIZE_SMALL, width_of
@@ -33,7 +33,6 @@ class Box:
     dash: bool = False
     texture: str = "solid"
     ink: str = ""
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,11 @@ class Disc:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One line of text; y is its baseline. `anchor` is "start", "middle" or "end"."""
+    """One line of text; y is its baseline. `anchor` is "start", "middle" or "end".
+
+    `tail` goes on in the same line, after a gap and in `tail_ink`, however wide the font makes the text before it; for
+    a line that starts at its anchor.
+    """
 
     x: float
     y: float
@@ -74,6 +77,8 @@ class Words:
     bold: bool = False
     mono: bool = False
     italic: bool = False
+    tail: str = ""
+    tail_ink: str = "muted"
 
 
 Shape: TypeAlias = Box | Line | Disc | Words
@@ -97,7 +102,6 @@ class Picture:
     shapes: tuple[Shape, ...]
     title: str
     alt: str
-    ground: str = field(default="paper")
 
     def svg(self, *, themed: bool = False) -> str:
         """Return the picture as SVG: with a file's colours on white, or, `themed`, with those of the page it is in."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from labkit.plots.drawing import Box, Disc, Line, Picture, Shape, Words, arrow, wrap
-from labkit.plots.style import SIZE, SIZE_SMALL, STATES, width_of
+from labkit.plots.style import SIZE, SIZE_SMALL, STATES
 
 __all__ = ["Layer", "layers_of", "onion"]
 
@@ -68,10 +68,7 @@ def onion(layers: Iterable[Layer], target: str, *, width: float = 860.0, title: 
         high = height - 8.0 - 14.0 * index - y
         colour = _colour(layer)
         shapes.append(Box(x, y, wide, high, 10.0, fill="panel" if index % 2 == 0 else "paper", stroke=colour, line=2.2))
-        shapes.append(Words(x + 14.0, y + 24.0, layer.name, SIZE, bold=True))
-        after = x + 14.0 + width_of(layer.name, SIZE, bold=True) + 10.0
-        if after + width_of(layer.type_, SIZE_SMALL - 0.5, mono=True) < x + wide - 8.0:
-            shapes.append(Words(after, y + 24.0, layer.type_, SIZE_SMALL - 0.5, ink="muted", mono=True))
+        shapes.append(Words(x + 14.0, y + 24.0, layer.name, SIZE, bold=True, tail=layer.type_))
         for row, text in enumerate(lines):
             shapes.append(Words(x + 14.0, y + 44.0 + row * _ROW, text, SIZE_SMALL, ink="muted"))
     shapes.append(Box(left, top, inner, core, 8.0, fill="paper", stroke="text", line=1.6))

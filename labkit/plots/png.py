@@ -1,145 +1,226 @@
-"""Writes a picture as PNG with matplotlib: no display, no internet, the fonts that matplotlib brings."""
+"""Writes a picture as PNG with pillow: no display, no internet, a tenth of the time that a figure takes.
+
+Shapes are drawn at twice the size and averaged down, which smooths their edges. The type is DejaVu, whose files
+matplotlib brings along (matplotlib itself is not imported: that takes longer than the picture).
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.util import find_spec
 from io import BytesIO
-from typing import Any
+from itertools import pairwise
+from math import hypot
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from labkit.plots.drawing import Box, Disc, Line, Picture, Shape, Words
 from labkit.plots.style import INKS, PAPER
 
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont
+
 __all__ = ["to_png"]
 
-_DPI = 100.0
-_POINTS = 72.0 / _DPI  # matplotlib counts type and lines in points
-_NARROWER = 0.9  # matplotlib's own font is wider than those of a page
+Point: TypeAlias = tuple[float, float]
+
+_FINER = 2  # drawn so many times larger, and averaged down
+_NARROWER = 0.9  # DejaVu is wider than the type of most pages
+_CURVE = 12  # straight pieces of a Bézier curve
 
 
 def to_png(picture: Picture, *, scale: float = 2.0) -> bytes:
     """Return the picture as a PNG of few colours on white.
 
-    The same picture gives the same bytes with the same versions of matplotlib and pillow.
+    The same picture gives the same bytes with the same version of pillow.
 
     Args:
         picture: what to draw.
         scale: pixels of the file for one of the picture.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from PIL import Image
 
-    figure = Figure(figsize=(picture.width / _DPI, picture.height / _DPI), dpi=_DPI * scale, facecolor="#FFFFFF")
-    canvas: Any = FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_xlim(0.0, picture.width)
-    axes.set_ylim(picture.height, 0.0)
-    axes.set_axis_off()
-    for order, shape in enumerate(picture.shapes):
-        for artist in _artists(shape, axes):
-            artist.set_zorder(order)
-    canvas.draw()
-    image: Any = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba())
+    size = (round(picture.width * scale), round(picture.height * scale))
+    image = Image.new("RGB", (size[0] * _FINER, size[1] * _FINER), "#FFFFFF")
+    pen = _Pen(image, scale * _FINER)
+    for shape in picture.shapes:
+        pen.draw(shape)
     # Flat colours and smooth edges need no more than a palette, which makes a file a third of the size.
-    image = image.convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few = image.reduce(_FINER).quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     out = BytesIO()
-    image.save(out, "PNG", optimize=True)
+    few.save(out, "PNG", compress_level=6)
     return out.getvalue()
 
 
+class _Pen:
+    """Draws shapes onto an image, in the picture's own units."""
+
+    def __init__(self, image: Any, scale: float) -> None:
+        from PIL import ImageDraw
+
+        self._image = image
+        self._scale = scale
+        self._pen = ImageDraw.Draw(image)
+
+    def draw(self, shape: Shape) -> None:
+        if isinstance(shape, Box):
+            self._box(shape)
+        elif isinstance(shape, Disc):
+            self._disc(shape)
+        elif isinstance(shape, Line):
+            self._line(shape)
+        else:
+            self._words(shape)
+
+    def _at(self, x: float, y: float) -> Point:
+        return (x * self._scale, y * self._scale)
+
+    def _box(self, box: Box) -> None:
+        from PIL import Image, ImageDraw
+
+        # A line lies half inside and half outside of the edge that it follows.
+        half = box.line / 2 if box.stroke else 0.0
+        outer = (*self._at(box.x - half, box.y - half), *self._at(box.x + box.width + half, box.y + box.height + half))
+        radius = (box.radius + half) * self._scale if box.radius else 0.0
+        if box.texture != "solid":
+            place = tuple(round(value) for value in outer)
+            size = (place[2] - place[0], place[3] - place[1])
+            mask = Image.new("1", size)
+            ImageDraw.Draw(mask).rounded_rectangle((0, 0, size[0] - 1, size[1] - 1), radius, fill=1)
+            patch = Image.new("RGB", size, _ink(box.fill) or "#FFFFFF")
+            self._texture(ImageDraw.Draw(patch), box, place[:2], size)
+            self._image.paste(patch, place[:2], mask)
+        elif box.fill:
+            self._pen.rounded_rectangle(outer, radius, fill=_ink(box.fill))
+        if not box.stroke:
+            return
+        if box.dash:
+            self._dashes(_corners(box), box.stroke, box.line)
+        else:
+            self._pen.rounded_rectangle(outer, radius, outline=_ink(box.stroke), width=self._width(box.line))
+
+    def _texture(self, pen: Any, box: Box, origin: tuple[int, ...], size: tuple[int, int]) -> None:
+        ink = _ink(box.ink)
+        if box.texture == "hatch":
+            step, width = 8.0 * 2**0.5 * self._scale, self._width(3.0)
+            # Phases follow the picture, not the box, so that neighbours match.
+            at = -size[1] - (origin[0] + origin[1]) % step - step
+            while at < size[0] + step:
+                pen.line(((at, size[1]), (at + size[1], 0)), ink, width)
+                at += step
+            return
+        step, radius = 6.0 * self._scale, 1.3 * self._scale
+        y = step / 2 - origin[1] % step
+        while y < size[1] + step:
+            x = step / 2 - origin[0] % step
+            while x < size[0] + step:
+                pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)
+                x += step
+            y += step
+
+    def _disc(self, disc: Disc) -> None:
+        reach = disc.radius + (disc.line / 2 if disc.stroke else 0.0)
+        box = (*self._at(disc.x - reach, disc.y - reach), *self._at(disc.x + reach, disc.y + reach))
+        outline = _ink(disc.stroke) or None
+        self._pen.ellipse(box, fill=_ink(disc.fill) or None, outline=outline, width=self._width(disc.line))
+
+    def _line(self, line: Line) -> None:
+        points = _flat(line.points) if line.curved else list(line.points)
+        if line.closed:
+            points.append(points[0])
+        if line.fill:
+            self._pen.polygon([self._at(*point) for point in points], fill=_ink(line.fill))
+        if not line.stroke:
+            return
+        if line.dash:
+            self._dashes(points, line.stroke, line.line)
+        else:
+            self._stroke(points, line.stroke, line.line)
+
+    def _stroke(self, points: list[Point], ink: str, width: float, *, ends: bool = True) -> None:
+        # pillow's own wide lines lean to one side and grow at their joints, by a pixel each; these do not.
+        places = [self._at(*point) for point in points]
+        fill, half = _ink(ink), width * self._scale / 2
+        for (x0, y0), (x1, y1) in pairwise(places):
+            length = hypot(x1 - x0, y1 - y0)
+            if length:
+                dx, dy = (y1 - y0) / length * half, (x0 - x1) / length * half
+                corners = ((x0 + dx, y0 + dy), (x1 + dx, y1 + dy), (x1 - dx, y1 - dy), (x0 - dx, y0 - dy))
+                self._pen.polygon(corners, fill=fill)
+        for x, y in places if ends else places[1:-1]:
+            self._pen.ellipse((x - half, y - half, x + half, y + half), fill=fill)
+
+    def _dashes(self, points: list[Point], ink: str, width: float, on: float = 5.0, off: float = 4.0) -> None:
+        dash = [points[0]]
+        left, drawing = on, True
+        for (x0, y0), (x1, y1) in pairwise(points):
+            length, gone = hypot(x1 - x0, y1 - y0), 0.0
+            while length - gone > left:
+                gone += left
+                point = (x0 + (x1 - x0) * gone / length, y0 + (y1 - y0) * gone / length)
+                if drawing:
+                    self._stroke([*dash, point], ink, width, ends=False)
+                dash, drawing = [point], not drawing
+                left = on if drawing else off
+            left -= length - gone
+            dash.append((x1, y1))
+        if drawing and len(dash) > 1:
+            self._stroke(dash, ink, width, ends=False)
+
+    def _words(self, words: Words) -> None:
+        anchor = {"start": "ls", "middle": "ms", "end": "rs"}[words.anchor]
+        pixels = words.size * _NARROWER * self._scale
+        font = _font(words.mono, words.bold, words.italic, round(pixels))
+        place = self._at(words.x, words.y)
+        self._pen.text(place, words.text, fill=_ink(words.ink), font=font, anchor=anchor)
+        if words.tail:
+            after = place[0] + font.getlength(words.text) + words.size * self._scale * 0.5
+            font = _font(words.mono, False, words.italic, round(pixels))
+            self._pen.text((after, place[1]), words.tail, fill=_ink(words.tail_ink), font=font, anchor="ls")
+
+    def _width(self, width: float) -> int:
+        return max(1, round(width * self._scale))
+
+
 def _ink(name: str) -> str:
-    if not name:
-        return "none"
     return PAPER[name] if name in INKS else name
 
 
-def _artists(shape: Shape, axes: Any) -> list[Any]:
-    from matplotlib.patches import Circle
-
-    if isinstance(shape, Box):
-        return _box(shape, axes)
-    if isinstance(shape, Disc):
-        disc = Circle(
-            (shape.x, shape.y),
-            shape.radius,
-            facecolor=_ink(shape.fill),
-            edgecolor=_ink(shape.stroke),
-            linewidth=shape.line * _POINTS if shape.stroke else 0.0,
-        )
-        return [axes.add_patch(disc)]
-    if isinstance(shape, Line):
-        return [axes.add_patch(_path(shape))]
-    return [_words(shape, axes)]
+def _corners(box: Box) -> list[Point]:
+    """A box's edge as points, its round corners as curves."""
+    x0, y0, x1, y1, r = box.x, box.y, box.x + box.width, box.y + box.height, box.radius
+    points = [(x0 + r, y0), (x1 - r, y0), (x1, y0), (x1, y0), (x1, y0 + r), (x1, y1 - r), (x1, y1), (x1, y1)]
+    points += [(x1 - r, y1), (x0 + r, y1), (x0, y1), (x0, y1), (x0, y1 - r), (x0, y0 + r), (x0, y0), (x0, y0)]
+    flat: list[Point] = []
+    for start in range(1, 16, 4):
+        curve = [points[start], *points[start + 1 : start + 3], points[(start + 3) % 16]]
+        flat += _flat(tuple(curve))
+    return [*flat, flat[0]]
 
 
-def _box(shape: Box, axes: Any) -> list[Any]:
-    from matplotlib.collections import LineCollection, PatchCollection
-    from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
-
-    place = (shape.x, shape.y)
-    look: dict[str, Any] = {
-        "facecolor": _ink(shape.fill),
-        "edgecolor": _ink(shape.stroke),
-        "linewidth": shape.line * _POINTS if shape.stroke else 0.0,
-        "linestyle": (0, (4, 3)) if shape.dash else "solid",
-        "alpha": shape.opacity,
-    }
-    box: Any
-    if shape.radius:
-        style = f"round,pad=0,rounding_size={shape.radius}"
-        box = FancyBboxPatch(place, shape.width, shape.height, boxstyle=style, mutation_aspect=1.0, **look)
-    else:
-        box = Rectangle(place, shape.width, shape.height, **look)
-    axes.add_patch(box)
-    if shape.texture == "solid":
-        return [box]
-    left, top, right, bottom = shape.x, shape.y, shape.x + shape.width, shape.y + shape.height
-    texture: Any
-    if shape.texture == "hatch":
-        step, reach = 8.0 * 2**0.5, shape.height
-        first = int((left - reach) // step)
-        last = int((right + reach) // step) + 1
-        lines = [((i * step, bottom), (i * step + reach, top)) for i in range(first, last)]
-        texture = LineCollection(lines, colors=_ink(shape.ink), linewidths=3.0 * _POINTS)
-    else:
-        columns = range(int(left // 6), int(right // 6) + 1)
-        rows = range(int(top // 6), int(bottom // 6) + 1)
-        dots = [Circle((6.0 * i + 3.0, 6.0 * j + 3.0), 1.3) for i in columns for j in rows]
-        texture = PatchCollection(dots, facecolors=_ink(shape.ink), linewidths=0.0)
-    axes.add_collection(texture, autolim=False)
-    texture.set_clip_path(box)
-    return [box, texture]
+def _flat(points: tuple[Point, ...]) -> list[Point]:
+    """A Bézier curve (a start, then three points a piece) as straight pieces."""
+    flat = [points[0]]
+    for start in range(0, len(points) - 1, 3):
+        p0, p1, p2, p3 = points[start : start + 4]
+        if all(abs((x - p0[0]) * (p3[1] - p0[1]) - (y - p0[1]) * (p3[0] - p0[0])) < 1e-6 for x, y in (p1, p2)):
+            flat.append(p3)
+            continue
+        for index in range(1, _CURVE + 1):
+            t = index / _CURVE
+            a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
+            flat.append((a * p0[0] + b * p1[0] + c * p2[0] + d * p3[0], a * p0[1] + b * p1[1] + c * p2[1] + d * p3[1]))
+    return flat
 
 
-def _path(shape: Line) -> Any:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
+@lru_cache(maxsize=64)
+def _font(mono: bool, bold: bool, italic: bool, size: int) -> FreeTypeFont:
+    from PIL import ImageFont
 
-    codes: list[Any] = [Path.MOVETO, *[Path.CURVE4 if shape.curved else Path.LINETO] * (len(shape.points) - 1)]
-    points = list(shape.points)
-    if shape.closed:
-        points.append(points[0])
-        codes.append(Path.CLOSEPOLY)
-    return PathPatch(
-        Path(points, codes),
-        facecolor=_ink(shape.fill),
-        edgecolor=_ink(shape.stroke),
-        linewidth=shape.line * _POINTS if shape.stroke else 0.0,
-        linestyle=(0, (4, 3)) if shape.dash else "solid",
-        capstyle="butt" if shape.dash else "round",
-        joinstyle="round",
-    )
-
-
-def _words(shape: Words, axes: Any) -> Any:
-    return axes.text(
-        shape.x,
-        shape.y,
-        shape.text.replace("$", r"\$"),
-        fontsize=shape.size * _POINTS * _NARROWER,
-        family="DejaVu Sans Mono" if shape.mono else "DejaVu Sans",
-        weight="bold" if shape.bold else "normal",
-        style="italic" if shape.italic else "normal",
-        color=_ink(shape.ink),
-        ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-        va="baseline",
-    )
+    name = "DejaVuSansMono" if mono else "DejaVuSans"
+    style = {(False, False): "", (True, False): "-Bold", (False, True): "-Oblique", (True, True): "-BoldOblique"}
+    spec = find_spec("matplotlib")
+    assert spec is not None
+    assert spec.origin is not None
+    path = Path(spec.origin).parent / "mpl-data" / "fonts" / "ttf" / f"{name}{style[bold, italic]}.ttf"
+    return ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)

@@ -7,6 +7,7 @@ a line with the next state's name). A row that only a fault of the toolkit makes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from labkit.plots.drawing import Box, Line, Picture, Shape, Words, arrow, moved, wrap
@@ -57,66 +58,57 @@ def state_diagram(
     rows = _chosen(table, taken, faults)
     if {row.source for row in rows} | {row.target for row in rows} != set(STATES):
         return state_cards(table, current=current, taken=taken, faults=faults, title=title)
-    width, card = 860.0, 252.0
-    widths = {"CLOSED": card, "OPEN": card, "HALF_OPEN": 318.0}
+    width, side, middle = 860.0, 236.0, 324.0
     stay = {state: [row for row in rows if row.source == row.target == state] for state in STATES}
-    heights = {state: _card_height(stay[state], widths[state]) for state in STATES}
-    top = 16.0
-    upper = max(heights["CLOSED"], heights["OPEN"])
-    places = {
-        "CLOSED": (10.0, top),
-        "OPEN": (width - card - 10.0, top),
-        "HALF_OPEN": ((width - widths["HALF_OPEN"]) / 2, top + upper + 62.0),
+    go = {
+        pair: [row for row in rows if (row.source, row.target) == pair]
+        for pair in ((source, target) for source in STATES for target in STATES)
     }
-    heights["CLOSED"] = heights["OPEN"] = upper
-    height = places["HALF_OPEN"][1] + heights["HALF_OPEN"] + 14.0
+    late = [
+        (pair, [row for row in go[pair] if row.fault is not None]) for pair in (("CLOSED", "OPEN"), ("OPEN", "CLOSED"))
+    ]
+    late = [(pair, them) for pair, them in late if them]
+    top = 96.0 + 34.0 * len(late)
+    heights = {state: _card_height(stay[state], middle if state == "HALF_OPEN" else side) for state in STATES}
+    # Under the outer cards there is room for the arrows to and from the middle one, and for their words.
+    heights["HALF_OPEN"] = max(heights["HALF_OPEN"], heights["OPEN"] + 158.0, heights["CLOSED"] + 112.0)
+    left = (width - middle) / 2
+    right = left + middle
+    places = {"CLOSED": (10.0, top), "OPEN": (width - side - 10.0, top), "HALF_OPEN": (left, top)}
+    closed_end, open_end = top + heights["CLOSED"] + 3.0, top + heights["OPEN"] + 3.0
     shapes: list[Shape] = []
-    middle = top + upper / 2
-    below = places["HALF_OPEN"][1]
-    half = below + heights["HALF_OPEN"] / 2
-    left, right = places["HALF_OPEN"][0], places["HALF_OPEN"][0] + widths["HALF_OPEN"]
-    low = top + upper
 
-    def go(source: str, target: str) -> list[Transition]:
-        return [row for row in rows if (row.source, row.target) == (source, target)]
+    over = go["CLOSED", "OPEN"] if not late else [row for row in go["CLOSED", "OPEN"] if row.fault is None]
+    x0, x1 = 10.0 + side / 2, width - 10.0 - side / 2
+    shapes += _edge(over, taken, _bend((x0, top - 3.0), (x0, 68.0), (x1, 68.0), (x1, top - 3.0)))
+    shapes += _label(over, taken, width / 2, 60.0, "above", width - 300.0)
+    for index, ((source, _), them) in enumerate(late):
+        y, inset = 104.0 + 34.0 * index, 22.0 * (index + 1)
+        path = _bend((x0 + inset, top - 3.0), (x0 + inset, y), (x1 - inset, y), (x1 - inset, top - 3.0))
+        shapes += _edge(them, taken, path if source == "CLOSED" else path[::-1])
+        shapes += _label(them, taken, width / 2, y - 7.0, "above", width - 300.0)
 
-    x0, x1 = 10.0 + card, width - card - 10.0
-    closed_open = [row for row in go("CLOSED", "OPEN") if row.fault is None]
-    late_open = [row for row in go("CLOSED", "OPEN") if row.fault is not None]
-    shapes += _edge(closed_open, taken, ((x0 + 4, middle), (x1 - 4, middle)))
-    shapes += _label(closed_open, taken, (x0 + x1) / 2, middle - 10.0, x1 - x0 - 20.0, "above")
-    shapes += _edge(late_open, taken, ((x0 + 4, top + 22.0), (x1 - 4, top + 22.0)))
-    shapes += _label(late_open, taken, (x0 + x1) / 2, top + 16.0, x1 - x0 - 20.0, "above", short=True)
-    late_closed = go("OPEN", "CLOSED")
-    shapes += _edge(late_closed, taken, ((x1 - 4, middle + 26.0), (x0 + 4, middle + 26.0)))
-    shapes += _label(late_closed, taken, (x0 + x1) / 2, middle + 32.0, x1 - x0 - 20.0, "below", short=True)
-
-    down = width - 70.0
-    shapes += _edge(
-        go("OPEN", "HALF_OPEN"),
-        taken,
-        ((down, low + 4), (down, half), (down, half), (right + 4, half)),
-        curved=True,
-    )
-    shapes += _label(go("OPEN", "HALF_OPEN"), taken, right + 22.0, half + 20.0, down - right + 50.0, "right")
-    up = right - 24.0
-    shapes += _edge(
-        go("HALF_OPEN", "OPEN"),
-        taken,
-        ((up, below - 4), (up, low + 10), (x1 + 34, below - 4), (x1 + 34, low + 4)),
-        curved=True,
-    )
-    shapes += _label(go("HALF_OPEN", "OPEN"), taken, up - 14.0, below - 26.0, 320.0, "left")
-    back = 70.0
-    shapes += _edge(
-        go("HALF_OPEN", "CLOSED"),
-        taken,
-        ((left - 4, half), (back, half), (back, half), (back, low + 4)),
-        curved=True,
-    )
-    shapes += _label(go("HALF_OPEN", "CLOSED"), taken, 12.0, half + 20.0, left - 36.0, "right")
+    x = right + 34.0
+    down = go["OPEN", "HALF_OPEN"]
+    y = open_end + 66.0
+    shapes += _edge(down, taken, _bend((x, open_end), (x, y), (right + 3.0, y)))
+    shapes += _label(down, taken, x + 12.0, open_end + 17.0, "right", width - x - 16.0)
+    up = go["HALF_OPEN", "OPEN"]
+    y = top + heights["HALF_OPEN"] - 10.0
+    shapes += _edge(up, taken, _bend((right + 3.0, y), (width - 24.0, y), (width - 24.0, open_end)))
+    shapes += _label(up, taken, right + 16.0, y - 8.0, "over", width - 36.0 - right - 16.0)
+    back = go["HALF_OPEN", "CLOSED"]
+    shapes += _edge(back, taken, _bend((left - 3.0, y), (24.0, y), (24.0, closed_end)))
+    shapes += _label(back, taken, 38.0, y - 8.0, "over", left - 50.0)
+    height = top + heights["HALF_OPEN"] + 12.0
     for state, (x, y) in places.items():
-        shapes += moved(_card(state, stay[state], widths[state], heights[state], current == state, taken), x, y)
+        shapes += moved(
+            _card(
+                state, stay[state], middle if state == "HALF_OPEN" else side, heights[state], current == state, taken
+            ),
+            x,
+            y,
+        )
     return Picture(width, height, tuple(shapes), title, _alt(rows, current, taken))
 
 
@@ -217,17 +209,15 @@ def _card(
         high = _entry_height(entry, inner)
         triggers, effects, guards, beside = _entry_lines(entry, inner)
         if taken in entry.rows:
-            shapes.append(Box(6.0, y - 4.0, width - 12.0, high - 1.0, 4.0, fill="paper", stroke="text", line=1.6))
+            shapes.append(Box(6.0, y - 4.0, width - 12.0, high - 2.5, 4.0, fill="paper", stroke="text", line=1.6))
         elif entry.rows[0].fault is not None:
-            shapes.append(Box(6.0, y - 4.0, width - 12.0, high - 1.0, 4.0, stroke="line", line=1.0, dash=True))
+            shapes.append(Box(6.0, y - 4.0, width - 12.0, high - 2.5, 4.0, stroke="line", line=1.0, dash=True))
         at = y + 12.0
         for index, text in enumerate(triggers):
-            shapes.append(Words(_PAD, at + index * _ROW, text, SIZE_SMALL, bold=True))
+            tail = effects[0] if beside else ""
+            shapes.append(Words(_PAD, at + index * _ROW, text, SIZE_SMALL, bold=True, tail=tail))
         at += (len(triggers) - 1) * _ROW
-        if beside:
-            shift = width_of(entry.triggers, SIZE_SMALL, bold=True) + 7.0
-            shapes.append(Words(_PAD + shift, at, effects[0], SIZE_SMALL, ink="muted"))
-        else:
+        if not beside:
             for text in effects:
                 at += _ROW
                 shapes.append(Words(_PAD, at, text, SIZE_SMALL, ink="muted"))
@@ -287,56 +277,64 @@ def _chip(state: str, x: float, baseline: float) -> list[Shape]:
 # --------------------------------------------------------------------------------------------------------------- arrows
 
 
-def _edge(
-    rows: Sequence[Transition],
-    taken: Transition | None,
-    points: tuple[tuple[float, float], ...],
-    curved: bool = False,
-) -> list[Shape]:
+def _edge(rows: Sequence[Transition], taken: Transition | None, points: tuple[tuple[float, float], ...]) -> list[Shape]:
     if not rows:
         return []
     lit = taken in rows
     dash = all(row.fault is not None for row in rows)
     ink = "text" if lit else "line"
-    return arrow(points, stroke=ink, line=3.5 if lit else 1.6, dash=dash, curved=curved, head=13.0 if lit else 9.0)
+    return arrow(points, stroke=ink, line=3.5 if lit else 1.6, dash=dash, curved=True, head=13.0 if lit else 9.0)
+
+
+def _bend(*corners: tuple[float, float], radius: float = 12.0) -> tuple[tuple[float, float], ...]:
+    """A way along straight lines with rounded corners, as a Bézier curve."""
+    points = [corners[0]]
+    for before, corner, after in zip(corners, corners[1:], corners[2:], strict=False):
+        into, out = _towards(corner, before, radius), _towards(corner, after, radius)
+        points += [*_straight(points[-1], into), corner, corner, out]
+    points += _straight(points[-1], corners[-1])
+    return tuple(points)
+
+
+def _towards(point: tuple[float, float], other: tuple[float, float], distance: float) -> tuple[float, float]:
+    length = max(((other[0] - point[0]) ** 2 + (other[1] - point[1]) ** 2) ** 0.5, 1e-9)
+    share = min(1.0, distance / length)
+    return (point[0] + (other[0] - point[0]) * share, point[1] + (other[1] - point[1]) * share)
+
+
+def _straight(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
+    (x0, y0), (x1, y1) = start, end
+    return [(x0 + (x1 - x0) / 3, y0 + (y1 - y0) / 3), (x0 + (x1 - x0) * 2 / 3, y0 + (y1 - y0) * 2 / 3), end]
 
 
 def _label(
-    rows: Sequence[Transition],
-    taken: Transition | None,
-    x: float,
-    y: float,
-    width: float,
-    side: str,
-    short: bool = False,
+    rows: Sequence[Transition], taken: Transition | None, x: float, y: float, where: str, width: float
 ) -> list[Shape]:
-    """The words of an arrow. `side`: where they stand from the point (above, below, left or right of it)."""
+    """The words of an arrow: the first line at y and to the right ("right"), or the last one at y ("above", centred,
+    and "over", from x on).
+    """
     if not rows:
         return []
     lit = taken in rows
     row = taken if taken is not None and lit else rows[0]
-    lines: list[tuple[str, bool, str, bool]] = [(row.trigger, True, "text", False)]
-    if row.guard and not short:
-        lines += [(text, False, "muted", True) for text in wrap(_condition(row.guard), width, SIZE_SMALL - 0.5)]
+    lines: list[Words] = []
     if row.fault is not None:
-        lines += [(f"fault: {row.fault}", False, "muted", True)]
-    elif not short:
-        lines += [(text, False, "muted", False) for text in wrap(f"→ {row.effect}", width)]
-    anchor = {"above": "middle", "below": "middle", "left": "end", "right": "start"}[side]
-    if side == "above":
+        lines.append(Words(0, 0, f"{row.trigger} (only by the fault {row.fault})", SIZE_SMALL, italic=True))
+    else:
+        lines.append(Words(0, 0, row.trigger, SIZE_SMALL, bold=True))
+        condition = _condition(row.guard)
+        lines += [Words(0, 0, text, SIZE_SMALL - 0.5, ink="muted", italic=True)
+                  for text in (wrap(condition, width, SIZE_SMALL - 0.5) if condition else ())]  # fmt: skip
+        lines += [Words(0, 0, text, SIZE_SMALL, ink="muted") for text in wrap(f"→ {row.effect}", width)]
+    if where != "right":
         y -= (len(lines) - 1) * _ROW
-    elif side == "below":
-        y += 12.0
-    elif side == "left":
-        y -= (len(lines) - 2) * _ROW / 2
+    anchor = "middle" if where == "above" else "start"
     shapes: list[Shape] = []
     if lit:
-        wide = max(width_of(text, SIZE_SMALL, bold=bold) for text, bold, _, _ in lines) + 12.0
-        start = {"middle": x - wide / 2, "end": x - wide + 6.0, "start": x - 6.0}[anchor]
-        shapes.append(Box(start, y - 15.0, wide, len(lines) * _ROW + 6.0, 5.0, fill="paper", stroke="text", line=1.6))
-    for index, (text, bold, ink, italic) in enumerate(lines):
-        size = SIZE_SMALL - 0.5 if italic else SIZE_SMALL
-        shapes.append(Words(x, y + index * _ROW, text, size, anchor, ink, bold=bold, italic=italic))
+        wide = max(width_of(one.text, SIZE_SMALL, bold=one.bold) for one in lines) + 12.0
+        start = x - wide / 2 if anchor == "middle" else x - 6.0
+        shapes.append(Box(start, y - 14.0, wide, len(lines) * _ROW + 3.0, 5.0, fill="paper", stroke="text", line=1.6))
+    shapes += [replace(one, x=x, y=y + index * _ROW, anchor=anchor) for index, one in enumerate(lines)]
     return shapes
 
 

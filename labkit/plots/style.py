@@ -114,7 +114,8 @@ SIZE = 14.0  # pixels at the size in which a picture is shown; about 11 pt
 SIZE_SMALL = 12.5
 SIZE_TITLE = 16.0
 
-# Advance widths in thousandths of the size, of a common sans serif; enough to lay text out without a font at hand.
+# Advance widths in thousandths of the size, of a common sans serif, from which widths are
+# taken with room to spare, since the page's own font is not known here.
 _WIDTHS = {
     **dict.fromkeys("abdeghnopqu_0123456789$#", 556),
     **dict.fromkeys("csvxyzkJ", 500),
@@ -143,7 +144,7 @@ def width_of(text: str, size: float = SIZE, *, bold: bool = False, mono: bool = 
     """
     if mono:
         return round(len(text) * 0.61 * size, 6)
-    return sum(_WIDTHS.get(char, 600) for char in text) * size / 1000 * 1.08 * (1.06 if bold else 1.0)
+    return sum(_WIDTHS.get(char, 600) for char in text) * size / 1000 * (1.3 if bold else 1.18)
 
 
 def state_style(state: str) -> StateStyle:

@@ -81,8 +81,6 @@ def _shape(shape: Shape, inks: Mapping[str, str], patterns: dict[tuple[str, str]
         if shape.radius:
             where += f' rx="{_n(shape.radius)}"'
         look = _paints(shape.fill, shape.stroke, inks) + _line(shape.line, shape.dash, shape.stroke)
-        if shape.opacity != 1.0:
-            look += f' opacity="{_n(shape.opacity)}"'
         plain = f"<rect {where}{look}/>"
         if shape.texture == "solid":
             return plain
@@ -102,7 +100,11 @@ def _shape(shape: Shape, inks: Mapping[str, str], patterns: dict[tuple[str, str]
         look += ' font-style="italic"'
     if shape.anchor != "start":
         look += f' text-anchor="{shape.anchor}"'
-    return f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}"{look}>{escape(shape.text)}</text>'
+    text = escape(shape.text)
+    if shape.tail:
+        tail = _paint("fill", shape.tail_ink, inks)
+        text += f'<tspan dx="{_n(shape.size * 0.5)}" font-weight="400"{tail}>{escape(shape.tail)}</tspan>'
+    return f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}"{look}>{text}</text>'
 
 
 def _path(shape: Line, inks: Mapping[str, str]) -> str:
