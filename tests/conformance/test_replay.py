@@ -139,13 +139,13 @@ def test_an_answer_that_leaves_something_out_differs(
 def test_times_are_meant_to_the_last_bit(write: Callable[[Any], str]) -> None:
     """A call at the float that ends the cooldown is a probe, one at the float before it is rejected."""
 
-    def trace(name: str, opened: float, then: float, answer: dict[str, Any]) -> dict[str, Any]:
+    def trace(began: float, opened: float, then: float, answer: dict[str, Any]) -> dict[str, Any]:
         closed = {"state": "CLOSED", "failures": 0, "successes": 0, "probing": False}
         return {
-            "name": name,
-            "config": {"failure_threshold": 1, "cooldown_period": 0.3},
+            "name": f"opened at {opened}, called at {then}",
+            "config": {"failure_threshold": 1, "cooldown_period": 5.0},
             "steps": [
-                {"t": 0.1, "op": "start", "id": "a", "target": "x"},
+                {"t": began, "op": "start", "id": "a", "target": "x"},
                 {"t": opened, "op": "finish", "id": "a", "outcome": "error"},
                 {"t": then, "op": "start", "id": "b", "target": "x"},
             ],
@@ -155,16 +155,20 @@ def test_times_are_meant_to_the_last_bit(write: Callable[[Any], str]) -> None:
     held = {"failures": 1, "successes": 0}
     no = {"admitted": False, "error": "CircuitBreakerOpenError", "state": "OPEN", "probing": False, **held}
     yes = {"admitted": True, "state": "HALF_OPEN", "probing": True, **held}
+    tenths = [number * 0.1 for number in range(1, 400)]
+    # Pairs of times where "so many seconds from now" ends a float too late, or too early.
+    pairs = [(now, then) for now in tenths[:60] for then in tenths if then > now and now + (then - now) != then]
+    assert {now + (then - now) > then for now, then in pairs} == {True, False}
     traces = []
-    for opened in (0.1, 0.7, 1.1, 7.1000000000000005, 33.3):
+    for began, opened in pairs:
         # The toolkit's rule is on what has elapsed, which rounds in its own way.
-        then = opened + 0.3
-        while then - opened >= 0.3:
+        then = opened + 5.0
+        while then - opened >= 5.0:
             then = math.nextafter(then, 0.0)
-        traces.append(trace(f"before {opened}", opened, then, no))
-        while then - opened < 0.3:
+        traces.append(trace(began, opened, then, no))
+        while then - opened < 5.0:
             then = math.nextafter(then, math.inf)
-        traces.append(trace(f"at {opened}", opened, then, yes))
+        traces.append(trace(began, opened, then, yes))
     report = replay_file(write({"format": 1, "kind": "steps", "traces": traces}))
     assert [str(difference) for difference in report.differences] == []
 
