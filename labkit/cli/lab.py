@@ -63,8 +63,9 @@ def run(args: argparse.Namespace) -> int:
     # In this very process: there is no second one that Ctrl-C could miss or that could outlive this one.
     server: Any = LabApp.initialize_server(argv=jupyter_arguments(folder, port, browser=not args.no_browser))
     trust(server.contents_manager.notary, folder, fresh)
-    print(f"labkit: JupyterLab is open at http://{HOST}:{port}/?token={token}")
-    print("labkit: Ctrl-C here ends it", flush=True)
+    # The loop's first callback makes it listen; the address is printed by the one after that, when it works.
+    server.io_loop.add_callback(print, f"labkit: JupyterLab is open at http://{HOST}:{port}/?token={token}")
+    server.io_loop.add_callback(print, "labkit: Ctrl-C here ends it", flush=True)
     server.start()
     return 0
 
