@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from asyncio import AbstractEventLoop, CancelledError, TimerHandle, current_task, get_running_loop
+from asyncio import AbstractEventLoop, CancelledError, Handle, TimerHandle, current_task, get_running_loop
 from asyncio.events import _get_running_loop
 from collections import deque
 from collections.abc import Coroutine
+from math import inf
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -54,10 +55,10 @@ class LoopDeadline:
         return self._expired
 
     def __enter__(self) -> LoopDeadline:
-        loop = get_running_loop()
-        task = current_task(loop)
-        if task is None:
-            raise ClockError("a timeout can only be entered by a task of the running event loop")
+        loop = _get_running_loop()
+        task = None if loop is None else current_task(loop)
+        if loop is None or task is None:
+            raise ClockError("a timeout can only be entered by a task of a running event loop")
         self._task = task
         self._cancelling = task.cancelling()
         seconds = self._seconds
@@ -66,7 +67,7 @@ class LoopDeadline:
             line = lines.get(seconds)
             if line is None:
                 line = lines[seconds] = _Line(loop, lines, seconds)
-            self._when = loop.time() + (seconds if seconds > 0 else 0.0)
+            self._when = loop.time() + seconds
             self._line = line
             line.join(self)
         return self
@@ -152,7 +153,9 @@ class _TimedDeadline:
 
     def __enter__(self) -> _TimedDeadline:
         self._deadline.__enter__()
-        self._timer = get_running_loop().call_at(self._when, self._due)
+        loop = get_running_loop()
+        past = self._when <= loop.time()  # then before anything that the block may wait for, as asyncio.timeout does
+        self._timer: Handle = loop.call_soon(self._due) if past else loop.call_at(self._when, self._due)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -204,21 +207,31 @@ class LoopClock:
             raise ClockError("cannot sleep for NaN seconds")
         return asyncio.sleep(seconds)
 
-    def timeout(self, seconds: float | None, message: str | None = None) -> LoopDeadline:
+    def timeout(self, seconds: float | None, message: str | None = None) -> LoopDeadline | _TimedDeadline:
         """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
-        if seconds is not None and seconds != seconds:
-            raise ClockError("a timeout of NaN seconds means nothing")
+        if seconds is not None and not 0 < seconds < inf:
+            if seconds != seconds:
+                raise ClockError("a timeout of NaN seconds means nothing")
+            if seconds <= 0:
+                return _TimedDeadline(self, -inf, message)
+            seconds = None  # a timer that is never due would stay with the loop
         return LoopDeadline(self, seconds, message)
 
     def timeout_at(self, when: float, message: str | None = None) -> _TimedDeadline:
         """A limit on a block by the loop's time at which it ends; for blocks that share one limit."""
+        if when != when:
+            raise ClockError("a timeout at NaN seconds means nothing")
         return _TimedDeadline(self, when, message)
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         """Run a coroutine as a task of the running loop."""
         if not hasattr(coro, "send"):
             raise ClockError(f"start() takes a coroutine, such as main(), and not {coro!r}")
-        task = get_running_loop().create_task(coro, name=name)
+        loop = _get_running_loop()
+        if loop is None:
+            coro.close()
+            raise ClockError("start() needs a running event loop; call it inside asyncio.run(main())")
+        task = loop.create_task(coro, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -232,6 +245,10 @@ class LoopClock:
         if last is not loop:
             found = self._lines.get(loop)
             if found is None:
+                for known in self._lines.keyrefs():
+                    other = known()
+                    if other is not None and other.is_closed():  # its timers are never due, and would keep it alive
+                        self._lines.pop(other, None)
                 found = self._lines[loop] = {}
             lines = found
             self._last = (loop, lines)
