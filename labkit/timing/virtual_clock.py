@@ -12,18 +12,21 @@ can tell its own cancellation from one that came from outside.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import math
+import os
 import sys
 import types
 import weakref
 from asyncio import CancelledError
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
@@ -34,6 +37,10 @@ __all__ = ["VirtualClock", "VirtualTask"]
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 _INF = math.inf
+_MANY = 1000  # from how many on it pays to tidy up
+_STUBBORN = 100  # how often a coroutine is told to close that waits instead
+_ASYNCIO = os.path.join(os.path.dirname(asyncio.__file__), "")
+_INSIDE = (_ASYNCIO, os.path.join(os.path.dirname(__file__), ""))  # where the caller is never to be found
 
 
 class _Parked:
@@ -66,6 +73,7 @@ class VirtualTask(Generic[T]):
 
     __slots__ = (
         "_awaiting",
+        "_cancel_message",
         "_cancelling",
         "_clock",
         "_context",
@@ -78,8 +86,12 @@ class VirtualTask(Generic[T]):
         "_retrieved",
         "_send",
         "_token",
+        "_trace",
         "_waiters",
+        "_woken",
     )
+    _cancel_message: Any  # only there once a cancellation was asked for
+    _trace: types.TracebackType | None  # only there with an error
 
     def __init__(self, clock: VirtualClock, coro: Coroutine[Any, Any, T], name: str | None) -> None:
         self._clock = clock
@@ -88,6 +100,7 @@ class VirtualTask(Generic[T]):
         self._name = name
         self._context = copy_context().run
         self._token = 0  # a heap entry with another token is stale
+        self._woken = 0  # the token with which it has its turn already, in this instant; 0 is the turn to begin
         self._done = False
         self._result: T | None = None
         self._error: BaseException | None = None
@@ -110,11 +123,21 @@ class VirtualTask(Generic[T]):
         if awaited is not None and awaited.cancel(msg):
             return True  # as in asyncio: who awaits a task cancels that task, and hears of it when it ends
         self._must_cancel = True
+        self._cancel_message = msg
         clock = self._clock
-        if clock._current is not self:  # parked: wake it, whatever it waits for; running: it is told when it next waits
+        # Running: it is told when it next waits. Woken already: it is told in the turn that it has, as on asyncio.
+        # Waiting: wake it, whatever it waits for.
+        if clock._current is not self and self._woken != self._token:
             self._token += 1
-            heappush(clock._heap, (clock._now, next(clock._order), self, self._token))
+            clock._wake(self)
+            clock._stale += 1
+            if clock._stale > _MANY:
+                clock._sweep()
         return True
+
+    def _cancellation(self) -> CancelledError:
+        message = self._cancel_message
+        return CancelledError() if message is None else CancelledError(message)
 
     def cancelling(self) -> int:
         """How many requests to cancel the task are not taken back."""
@@ -141,8 +164,12 @@ class VirtualTask(Generic[T]):
         if not self._done:
             raise ClockError(f"task '{self.get_name()}' has no result yet: it still runs")
         self._retrieved = True
-        if self._error is not None:
-            raise self._error
+        error = self._error
+        if error is not None:
+            try:
+                raise error.with_traceback(self._trace)  # else each awaiter's frames would pile up on it
+            finally:
+                del self, error  # this frame is in the error's traceback: what it held would be held in a circle
         return cast(T, self._result)
 
     def exception(self) -> BaseException | None:
@@ -151,14 +178,23 @@ class VirtualTask(Generic[T]):
             raise ClockError(f"task '{self.get_name()}' has no result yet: it still runs")
         self._retrieved = True
         if isinstance(self._error, CancelledError):
-            raise self._error
+            raise self._error.with_traceback(self._trace)
         return self._error
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self._done:
             me = self._clock._current
-            if me is self or me is None:
-                raise ClockError(f"task '{self.get_name()}' cannot await itself, nor be awaited from outside its clock")
+            if me is None:
+                self._clock._misused(f"await task '{self.get_name()}'")
+            awaited: VirtualTask[Any] | None = self
+            while awaited is not None:
+                if awaited is me:
+                    raise ClockError(
+                        f"task '{me.get_name()}' cannot await task '{self.get_name()}', which waits for it in turn"
+                        if me is not self
+                        else f"task '{me.get_name()}' cannot await itself"
+                    )
+                awaited = awaited._awaiting
             if self._waiters is None:
                 self._waiters = []
             self._waiters.append(me)
@@ -169,13 +205,22 @@ class VirtualTask(Generic[T]):
                 me._awaiting = None
                 if not self._done:
                     self._waiters.remove(me)
-        return self.result()
+        try:
+            return self.result()
+        finally:
+            del self  # as in result()
 
     def __repr__(self) -> str:
         how = "running"
         if self._done:
             how = "cancelled" if self.cancelled() else "done" if self._error is None else f"failed: {self._error!r}"
         return f"<VirtualTask {self.get_name()!r} {how}>"
+
+
+class _Closer(VirtualTask[None]):
+    """Closes an abandoned asynchronous generator; is not itself cancelled at the end of a run."""
+
+    __slots__ = ()
 
 
 def _timed_out(message: str | None) -> TimeoutError:
@@ -213,7 +258,7 @@ class VirtualDeadline:
         clock = self._clock
         task = clock._current
         if task is None:
-            raise ClockError("a timeout can only be entered by a task that runs on its VirtualClock")
+            clock._misused("enter a timeout")
         self._task = task
         self._cancelling = task._cancelling
         seconds = self._seconds
@@ -238,9 +283,17 @@ class VirtualDeadline:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._armed:
             self._armed = False
-            deadlines = self._line.deadlines
-            while deadlines and not deadlines[0]._armed:
+            line = self._line
+            deadlines = line.deadlines
+            if deadlines[0] is self:
                 deadlines.popleft()
+                while deadlines and not deadlines[0]._armed:
+                    deadlines.popleft()
+                    line.dead -= 1
+            else:
+                line.dead += 1
+                if line.dead > 64 and line.dead * 2 > len(deadlines):  # one that hangs must not hold those behind it
+                    line.drop_the_dead()
         elif self._expired and self._task.uncancel() <= self._cancelling and kind is not None:
             if issubclass(kind, CancelledError):
                 raise _timed_out(self._message) from error
@@ -270,6 +323,13 @@ class _TimedDeadline(VirtualDeadline):
             self._join(_Line(self._clock, None))
         return self
 
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._armed:  # its place in the heap is its own
+            self._clock._stale += 1
+            if self._clock._stale > _MANY:
+                self._clock._sweep()
+        super().__exit__(kind, error, trace)
+
 
 class _Line:
     """Deadlines of one length, which fall due in the order in which they began: only the first needs to be in the heap.
@@ -277,13 +337,18 @@ class _Line:
     Most calls end in time, so that most deadlines never cost a heap more than a queue does.
     """
 
-    __slots__ = ("clock", "deadlines", "pending", "seconds")
+    __slots__ = ("clock", "dead", "deadlines", "pending", "seconds")
 
     def __init__(self, clock: VirtualClock, seconds: float | None) -> None:
         self.clock = clock
         self.seconds = seconds
         self.deadlines: deque[VirtualDeadline] = deque()
         self.pending = False  # whether the heap holds an entry for this line
+        self.dead = 0  # how many of the queue were left in time, behind one that was not
+
+    def drop_the_dead(self) -> None:
+        self.deadlines = deque(deadline for deadline in self.deadlines if deadline._armed)
+        self.dead = 0
 
     def _due(self, at: float) -> None:
         clock = self.clock
@@ -292,6 +357,7 @@ class _Line:
             first = deadlines[0]
             if not first._armed:
                 deadlines.popleft()
+                self.dead -= 1
             elif first._when <= at and (not clock._heap or first._order < clock._heap[0][1] or at < clock._heap[0][0]):
                 deadlines.popleft()
                 first._armed = False
@@ -347,7 +413,9 @@ class VirtualEvent:
     async def wait(self) -> bool:
         """Return True once the flag is up."""
         if not self._set:
-            task = self._clock._running_task("wait for an event")
+            task = self._clock._current
+            if task is None:
+                self._clock._misused("wait for an event")
             self._waiters.append(task)
             try:
                 await _park()
@@ -375,15 +443,20 @@ class VirtualClock:
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = float(start)
+        if not math.isfinite(self._now):
+            raise ClockError(f"a clock starts at a finite number of seconds, and {start!r} is not one")
         self._heap: list[tuple[float, int, VirtualTask[Any] | None, Any]] = []
         self._order = count()
         self._current: VirtualTask[Any] | None = None
         self._tasks: dict[VirtualTask[Any], None] = {}  # alive, in the order in which they were started
         self._unheard: list[VirtualTask[Any]] = []  # ended in an error that nobody has asked for
+        self._unheard_limit = _MANY
+        self._stale = 0  # about how many places in the heap belong to nobody any more
         self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
         self._lines: dict[float, _Line] = {}
         self._fatal: BaseException | None = None
         self._driving = False
+        self._dropping = False
 
     # -- what coroutines ask ---------------------------------------------------------------------------------------
 
@@ -394,7 +467,9 @@ class VirtualClock:
     @types.coroutine
     def sleep(self, seconds: float) -> Generator[Any, None, None]:
         """Wait for so many virtual seconds; zero or less gives way once to what is due now."""
-        yield seconds  # nothing else here: of all that can be awaited, a bare generator costs least
+        if self._current is None:
+            self._misused("sleep")
+        yield seconds  # nothing more here: of all that can be awaited, a bare generator costs least
 
     def timeout(self, seconds: float | None, message: str | None = None) -> VirtualDeadline:
         """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
@@ -404,6 +479,8 @@ class VirtualClock:
 
     def timeout_at(self, when: float, message: str | None = None) -> VirtualDeadline:
         """A limit on a block by the time at which it ends, for several blocks that share one limit."""
+        if when != when:
+            raise ClockError("a timeout at NaN seconds means nothing")
         return _TimedDeadline(self, when, message)
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> VirtualTask[T]:
@@ -440,15 +517,14 @@ class VirtualClock:
             raise ClockError("this VirtualClock runs already; await the coroutine, or start() it")
         with self._drive():
             task = self.start(main)
+            self._play(_INF, task)
+            if not task._done:
+                self._deadlock(f"'{task.get_name()}' has not ended")
+            task._retrieved = True
             try:
-                self._play(_INF, task)
-                if not task._done:
-                    self._deadlock(f"'{task.get_name()}' has not ended")
-                task._retrieved = True
                 self._end_the_rest()
-            except BaseException:
-                self._drop_everything()  # an interrupt, say, must not leave half a run behind for the next one
-                raise
+            except ClockError as error:
+                raise error from task._error  # if main failed as well, both are told
         return task.result()
 
     def advance(self, seconds: float) -> None:
@@ -466,16 +542,19 @@ class VirtualClock:
             self._play(self._now, None)
 
     def close(self) -> None:
-        """End whatever still runs on this clock: cancel it, let it clean up, close its asynchronous generators."""
+        """End whatever still runs on this clock: cancel it, let it clean up, close its asynchronous generators.
+
+        `run()` does it by itself; who steps by hand does it at the end. The clock can be used again afterwards.
+        """
         with self._drive():
             self._end_the_rest()
 
     # -- the kernel ------------------------------------------------------------------------------------------------
 
     def _play(self, until: float, stop: VirtualTask[Any] | None) -> None:
-        heap = self._heap
-        cancelled = CancelledError
+        heap, tasks = self._heap, self._tasks
         parked = _PARKED
+        inf = _INF
         pop, push, order = heappop, heappush, self._order
         while heap and heap[0][0] <= until:
             due, _, task, token = pop(heap)
@@ -489,13 +568,17 @@ class VirtualClock:
             try:
                 if task._must_cancel:
                     task._must_cancel = False
-                    command = task._context(task._coro.throw, cancelled())
+                    command = task._context(task._coro.throw, task._cancellation())
                 else:
                     command = task._context(task._send, None)
             except StopIteration as stopped:
                 self._current = None
                 task._result = stopped.value
-                self._finish(task, None)
+                if task._waiters is None and not task._must_cancel:
+                    task._done = True
+                    del tasks[task]
+                else:  # cancelled in its last step counts as cancelled, as on asyncio
+                    self._finish(task, task._cancellation() if task._must_cancel else None)
                 if self._fatal is not None or task is stop:
                     break
                 continue
@@ -503,15 +586,15 @@ class VirtualClock:
                 self._current = None
                 self._finish(task, error)
                 if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                    self._fatal = self._fatal or error
+                    _force(task._coro)  # an interrupt may have come before the coroutine had its turn
+                    self._fatal = error
                 if self._fatal is not None or task is stop:
                     break
                 continue
             self._current = None
             task._token = token = token + 1
-            if command.__class__ is float and command > 0.0 and not task._must_cancel:
-                if command != _INF:
-                    push(heap, (due + command, next(order), task, token))
+            if command.__class__ is float and 0.0 < command < inf and not task._must_cancel:
+                push(heap, (due + command, next(order), task, token))
             elif command is parked:
                 if task._must_cancel:
                     self._told_to_cancel(task)
@@ -522,56 +605,88 @@ class VirtualClock:
         if self._fatal is not None:
             self._abort()
 
-    def _sleep_or_foreign(self, task: VirtualTask[Any], command: object) -> None:
+    def _sleep_or_foreign(self, task: VirtualTask[Any], command: Any) -> None:
         if not isinstance(command, (int, float)):
-            self._fatal = self._fatal or self._foreign(task, command)
+            if not hasattr(type(command), "__float__"):  # as an array's numbers have, that are not Python's own
+                self._fatal = self._fatal or self._foreign(task, command)
+                return
+            command = float(command)
+        if task._must_cancel or command <= 0:
+            self._wake(task)
         elif command != command:
             self._fatal = self._fatal or ClockError(f"task '{task.get_name()}' cannot sleep for NaN seconds")
-        elif command != _INF or task._must_cancel:
-            wait = 0.0 if task._must_cancel else max(0.0, command)
-            heappush(self._heap, (self._now + wait, next(self._order), task, task._token))
+        elif command != _INF:
+            heappush(self._heap, (self._now + command, next(self._order), task, task._token))
 
     def _told_to_cancel(self, task: VirtualTask[Any]) -> None:
         # It was cancelled while it ran, and now waits: for a task, which is cancelled in its stead, or for anything.
         awaited = task._awaiting
-        if awaited is not None and awaited.cancel():
+        if awaited is not None and awaited.cancel(task._cancel_message):
             task._must_cancel = False
         else:
-            heappush(self._heap, (self._now, next(self._order), task, task._token))
+            self._wake(task)
 
     def _wake(self, task: VirtualTask[Any]) -> None:
+        task._woken = task._token
         heappush(self._heap, (self._now, next(self._order), task, task._token))
 
     def _finish(self, task: VirtualTask[Any], error: BaseException | None) -> None:
         task._done = True
         self._tasks.pop(task, None)
         if error is not None:
-            task._error = error
+            trace = error.__traceback__
+            task._trace = trace and trace.tb_next  # without the kernel's own frame
+            task._error = error.with_traceback(task._trace)
             if not isinstance(error, CancelledError):
                 self._unheard.append(task)
+                if len(self._unheard) > self._unheard_limit:  # keep those that may still turn out to be unheard
+                    self._unheard = [task for task in self._unheard if not task._retrieved]
+                    self._unheard_limit = max(_MANY, 2 * len(self._unheard))
         waiters = task._waiters
         if waiters:
+            task._waiters = None
             for waiter in waiters:
                 self._wake(waiter)
 
-    def _running_task(self, wish: str) -> VirtualTask[Any]:
-        if self._current is None:
-            raise ClockError(f"only a task that runs on this VirtualClock can {wish}")
-        return self._current
+    def _sweep(self) -> None:
+        """Forget the places in the heap of sleeps and limits that were cut short; they may be far in the future."""
+        heap = self._heap
+        if self._stale * 2 > len(heap):
+            heap[:] = [
+                entry
+                for entry in heap
+                if (
+                    entry[3].seconds is not None or entry[3].deadlines
+                    if (task := entry[2]) is None
+                    else task._token == entry[3] and not task._done
+                )
+            ]
+            heapify(heap)
+            self._stale = 0
 
     def _end_the_rest(self) -> None:
-        while self._tasks:
+        while True:
+            if not self._tasks:
+                for agen in self._open_generators():
+                    self._close_generator(agen)
+                if not self._tasks:
+                    break
             leftover = list(self._tasks)
             for task in leftover:
-                task.cancel()
+                if not isinstance(task, _Closer):
+                    task.cancel()
             self._play(_INF, None)
-            if self._tasks and not self._heap and all(task in self._tasks for task in leftover):
+            if all(task in self._tasks for task in leftover):
                 self._deadlock("tasks refuse to end when cancelled")
-        while self._generators:
-            for agen in self._open_generators():
-                self.start(agen.aclose(), name=f"close {_name_of(agen)}")
-            self._play(_INF, None)
+        self._heap.clear()  # only the places of limits that were left in time
+        self._lines.clear()
+        self._stale = 0
         self._report_unheard()
+
+    def _close_generator(self, agen: AsyncGenerator[Any, Any]) -> None:
+        task = _Closer(self, agen.aclose(), f"close {_name_of(agen)}")
+        self._tasks[task] = None
+        self._wake(task)
 
     def _open_generators(self) -> list[AsyncGenerator[Any, Any]]:
         found = [agen for ref in self._generators.values() if (agen := ref()) is not None]
@@ -599,19 +714,32 @@ class VirtualClock:
         raise fatal
 
     def _drop_everything(self) -> None:
-        tasks = list(self._tasks)
-        self._tasks.clear()
-        self._heap.clear()
-        self._lines.clear()
-        for task in tasks:
-            task._done = True
-            task._error = CancelledError()
-            try:
-                task._coro.close()
-            except (Exception, CancelledError) as error:
-                _logger.debug("task '%s' did not close quietly: %r", task.get_name(), error)
-        self._generators.clear()
-        self._unheard.clear()
+        """After an aborted run: close every coroutine and generator by force, so that the clock can be used again."""
+        self._current = None
+        self._dropping = True
+        try:
+            while self._tasks or self._generators:
+                while self._tasks:
+                    task, _ = self._tasks.popitem()  # the last that was started first
+                    task._done = True
+                    task._error, task._trace = CancelledError(), None
+                    _force(task._coro)
+                for agen in self._open_generators():
+                    _force_generator(agen)
+        finally:
+            self._dropping = False
+            self._fatal = None
+            self._stale = 0
+            self._heap.clear()
+            self._lines.clear()
+            self._unheard.clear()
+
+    def _misused(self, wish: str) -> NoReturn:
+        """Refuse what only this clock's own running task may do; if another clock runs, its run ends with it."""
+        loop: object = _get_running_loop()
+        if isinstance(loop, _NoLoop):
+            loop._refuse(f"tried to {wish}", "of another VirtualClock", "use the clock on which it runs")
+        raise ClockError(f"only a task that runs on this VirtualClock can {wish}; use run() or start()")
 
     def _foreign(self, task: VirtualTask[Any], what: object) -> ForeignAwaitableError:
         inner = _innermost(task._coro)
@@ -627,14 +755,22 @@ class VirtualClock:
         if self._driving:
             raise ClockError("this VirtualClock runs already; from inside a task, await or start() instead")
         self._driving = True
-        outer = _get_running_loop()
+        outer: object = _get_running_loop()
+        clock_outside = outer._clock if isinstance(outer, _NoLoop) else None
+        if clock_outside is not None:  # no task of it runs while this one does
+            waiting, clock_outside._current = clock_outside._current, None
         hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=self._generator_begins, finalizer=self._generator_dropped)
         _set_running_loop(cast(Any, _NoLoop(self)))  # asyncio called from inside is an error that names the caller
         try:
             yield
+        except BaseException:
+            self._drop_everything()  # an interrupt, say, must not leave half a run behind for the next one
+            raise
         finally:
-            _set_running_loop(outer)
+            _set_running_loop(cast(Any, outer))
+            if clock_outside is not None:
+                clock_outside._current = waiting
             sys.set_asyncgen_hooks(*hooks)
             self._driving = False
 
@@ -646,7 +782,10 @@ class VirtualClock:
     def _generator_dropped(self, agen: AsyncGenerator[Any, Any]) -> None:
         # As asyncio does: whoever dropped it without closing it gets it closed, one turn later.
         self._generators.pop(id(agen), None)
-        self.start(agen.aclose(), name=f"close {_name_of(agen)}")
+        if self._dropping:
+            _force_generator(agen)
+        else:
+            self._close_generator(agen)
 
 
 class _NoLoop:
@@ -657,29 +796,79 @@ class _NoLoop:
 
     def create_task(self, coro: Any, **_: Any) -> NoReturn:
         """Close the coroutine (nobody will ever await it), then refuse."""
-        coro.close()
-        self._refuse("create_task")
+        _close_unstarted([coro])
+        self._refuse_asyncio("create_task of an event loop")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        self._refuse(name)
+        self._refuse_asyncio(f"{name} of an event loop")
 
-    def _refuse(self, name: str) -> NoReturn:
+    def __hash__(self) -> int:
+        # asyncio.timeout, TaskGroup and the like ask no more of a loop than its current task, which is looked up by it.
+        # Others may look (logging does): they find none.
+        asking = sys._getframe(1)
+        if asking.f_code.co_name == "current_task" and asking.f_back is not None:  # is Python's own up to 3.11
+            asking = asking.f_back
+        if _is_inside(asking):
+            self._refuse_asyncio("the current task of an event loop")
+        return id(self)
+
+    def _refuse_asyncio(self, what: str) -> NoReturn:
+        self._refuse(
+            "used asyncio",
+            f"({what})",
+            "use clock.sleep, clock.timeout, clock.start or clock.event, or run it with run_virtual()",
+        )
+
+    def _refuse(self, deed: str, what: str, instead: str) -> NoReturn:
         clock = self._clock
         task = clock._current
-        frame = sys._getframe(2)
+        frame = sys._getframe(1)
         while frame.f_back is not None and _is_inside(frame):
+            if frame.f_code.co_filename.startswith(_ASYNCIO):
+                _close_unstarted(frame.f_locals.values())
             frame = frame.f_back
         where = f"'{frame.f_code.co_qualname}' (line {frame.f_lineno})"
         error = ForeignAwaitableError(
-            f"coroutine {where} in task '{task.get_name() if task else '?'}' used asyncio ({name} of an event loop), "
-            "but it runs on a VirtualClock; use clock.sleep, clock.timeout, clock.start or clock.event, "
-            "or run it with run_virtual()"
+            f"coroutine {where} in task '{task.get_name() if task else '?'}' {deed} {what}, "
+            f"but it runs on a VirtualClock; {instead}"
         )
         if task is not None:
             clock._fatal = clock._fatal or error  # the run ends with it even if the coroutine swallows it
         raise error
+
+
+def _close_unstarted(values: Iterable[Any]) -> None:
+    """Close coroutines that were handed to asyncio and will never begin, so that nobody is warned of them."""
+    for value in values:
+        if isinstance(value, types.CoroutineType):
+            if inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
+                value.close()
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            _close_unstarted(value)
+
+
+def _force(coro: Any) -> None:
+    """Close a coroutine, even one that waits in its `finally`."""
+    for _ in range(_STUBBORN):
+        try:
+            coro.close()
+        except (Exception, CancelledError, GeneratorExit) as error:
+            _logger.debug("'%s' did not close quietly: %r", _name_of(coro), error)
+        else:
+            return
+
+
+def _force_generator(agen: AsyncGenerator[Any, Any]) -> None:
+    closing: Any = agen.aclose()
+    try:
+        closing.send(None)
+    except (Exception, CancelledError, GeneratorExit) as error:
+        if not isinstance(error, StopIteration):
+            _logger.debug("'%s' did not close quietly: %r", _name_of(agen), error)
+    else:
+        _force(closing)
 
 
 _INNER = ("cr_await", "ag_await", "gi_yieldfrom")
@@ -696,8 +885,7 @@ def _innermost(coro: Any) -> Any:
 
 
 def _is_inside(frame: types.FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return file == __file__ or "asyncio" in file.replace("\\", "/").split("/")
+    return frame.f_code.co_filename.startswith(_INSIDE)
 
 
 def _frame_of(coro: Any) -> types.FrameType | None:
