@@ -220,7 +220,7 @@ def mark(kind: str, x: float, y: float, *, size: float = 5.0) -> list[Shape]:
 def wrap(text: str, width: float, size: float = SIZE_SMALL, *, bold: bool = False, mono: bool = False) -> list[str]:
     """Return the text broken into lines of at most `width`, at spaces only.
 
-    >>> wrap("one probe at a time", 60.0, 12.0)
+    >>> wrap("one probe at a time", 70.0, 12.0)
     ['one probe', 'at a time']
     """
     lines: list[str] = []

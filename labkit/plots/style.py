@@ -140,7 +140,7 @@ def width_of(text: str, size: float = SIZE, *, bold: bool = False, mono: bool = 
     """Return about how wide a line of text is, in the units of `size`; a little more than in most fonts.
 
     >>> round(width_of("closed", 14.0), 1), width_of("ab", 10.0, mono=True)
-    (43.7, 12.2)
+    (47.7, 12.2)
     """
     if mono:
         return round(len(text) * 0.61 * size, 6)

@@ -1,0 +1,57 @@
+"""One look for every picture, legible to everybody."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.plots.style import INKS, MARKS, PAPER, STATES, THEMED, contrast, state_style, width_of
+
+DARK = "#1E1E1E"
+
+
+@pytest.mark.parametrize("style", [*STATES.values(), *MARKS.values()], ids=lambda style: style.word)
+def test_a_colour_serves_both_themes(style: object) -> None:
+    """Every colour of a state or a mark stands out from white and from a dark page by at least 3 to 1."""
+    assert contrast(style.colour, "#FFFFFF") >= 3.0
+    assert contrast(style.colour, DARK) >= 3.0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_state_can_carry_white_words(state: str) -> None:
+    """The word in a lit state's band is white on its colour, and legible there."""
+    assert contrast("#FFFFFF", STATES[state].colour) >= 4.5
+
+
+@pytest.mark.parametrize("ink", ["text", "muted"])
+@pytest.mark.parametrize("ground", ["paper", "panel"])
+def test_words_in_a_file_are_legible(ink: str, ground: str) -> None:
+    """Text stands out from both grounds of a file by at least 4.5 to 1."""
+    assert contrast(PAPER[ink], PAPER[ground]) >= 4.5
+
+
+def test_nothing_is_told_by_colour_alone() -> None:
+    """No two states share a texture or a word, and no two marks share a shape or a word."""
+    assert len({style.texture for style in STATES.values()}) == len({style.word for style in STATES.values()}) == 3
+    assert len({style.shape for style in MARKS.values()}) == len({style.word for style in MARKS.values()}) == len(MARKS)
+
+
+def test_both_palettes_know_every_ink() -> None:
+    """A drawing may name any ink and find it in a file's colours and in a theme's."""
+    assert set(PAPER) == set(THEMED) == set(INKS)
+
+
+def test_a_state_of_another_machine_gets_its_own_name() -> None:
+    """A state that no breaker has is shown in words and in the neutral look, not refused."""
+    style = state_style("GAVE_UP")
+    assert (style.word, style.colour) == ("gave up", MARKS["rejection"].colour)
+
+
+def test_contrast_is_symmetric() -> None:
+    """It does not matter which of two colours is the ground."""
+    assert contrast("#0072B2", DARK) == contrast(DARK, "#0072B2")
+
+
+def test_bold_and_longer_text_is_wider() -> None:
+    """The guess at a width grows with the text and its weight, and is linear in the size."""
+    assert width_of("open", 12.0) < width_of("open", 12.0, bold=True) < width_of("opened", 12.0, bold=True)
+    assert width_of("open", 24.0) == pytest.approx(2 * width_of("open", 12.0))
