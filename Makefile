@@ -1,7 +1,8 @@
 # Every target is one call of tools/bootstrap.py, which also works without make: python -m tools.bootstrap TARGET
 # PYTHON=python3.12 chooses the interpreter; ARGS="..." is handed on.
 
-RUN = $(or $(PYTHON),$(shell command -v python3 || command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)) -m tools.bootstrap
+FIRST = $(shell for p in python3 python3.13 python3.12 python3.11 $(PYTHON); do $$p -c '' 2>/dev/null && echo $$p && break; done)
+RUN = $(or $(FIRST),$(error labkit needs Python 3.11 to 3.13 with pip, and no Python was found)) -m tools.bootstrap
 ifdef PYTHON
 export PYTHON
 endif
