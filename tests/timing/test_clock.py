@@ -327,7 +327,7 @@ def test_a_later_limit_is_not_hurried_by_an_earlier_one_of_its_length(host):
 
     async def main(clock):
         async with clock.timeout(10 * host.unit):
-            await clock.sleep(host.unit)
+            await clock.sleep(host.unit if host.exact else 0)  # a slow machine must not reach the limit here
         began = clock.now()
         with pytest.raises(TimeoutError):
             async with clock.timeout(10 * host.unit):
