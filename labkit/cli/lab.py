@@ -61,7 +61,12 @@ def run(args: argparse.Namespace) -> int:
     from jupyterlab.labapp import LabApp
 
     # In this very process: there is no second one that Ctrl-C could miss or that could outlive this one.
-    server: Any = LabApp.initialize_server(argv=jupyter_arguments(folder, port, browser=not args.no_browser))
+    try:
+        server: Any = LabApp.initialize_server(argv=jupyter_arguments(folder, port, browser=not args.no_browser))
+    except OSError as error:  # a home that cannot be written, for one
+        where = f" ({error.filename})" if error.filename else ""
+        reason = (error.strerror or str(error)).lower()
+        raise CourseError(f"JupyterLab cannot start: {reason}{where}; `labkit doctor` says what to do") from error
     trust(server.contents_manager.notary, folder, fresh)
     # The loop's first callback makes it listen; the address is printed by the one after that, when it works.
     server.io_loop.add_callback(print, f"labkit: JupyterLab is open at http://{HOST}:{port}/?token={token}")

@@ -209,3 +209,15 @@ def test_ctrl_c_while_it_starts_is_quiet_too(running: Running) -> None:
     running.wait_for("labkit: laid")
     assert running.interrupt() in (0, 130)
     assert "Traceback" not in running.said()
+
+
+def test_a_home_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    """Where JupyterLab finds no place for its own files, the learner gets one line and the way to find out more."""
+    (tmp_path / "file").write_text("")
+    environment = {**os.environ, "JUPYTER_RUNTIME_DIR": str(tmp_path / "file" / "runtime")}
+    command = [sys.executable, "-m", "labkit", "lab", "--no-browser", "--dir", tmp_path / "course"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [done.stderr.strip()]
+    assert "JupyterLab cannot start: not a directory" in done.stderr
+    assert "labkit doctor" in done.stderr
