@@ -16,6 +16,7 @@ __all__ = ["Period", "Span", "timeline"]
 
 _LANE = 22.0
 _MAX_LANES = 8
+_APART = 11.0  # from one mark to the next that would hide it
 _FIRST_STATE = "CLOSED"
 
 
@@ -135,10 +136,17 @@ def _spans(
         if end > span.start:
             shapes.append(Line(((at(span.start), y), (at(end), y)), "line", 2.0, dash=span.end is None))
             shapes.append(Line(((at(span.start), y - 4.0), (at(span.start), y + 4.0)), "line", 2.0))
+    marked: dict[int, float] = {}
     for index, span in enumerate(spans):
         y = top + lanes[index] * _LANE
         if span.kind and span.end is not None:
-            shapes += mark(span.kind, at(span.end), y, size=5.5)
+            x = at(span.end)
+            last = marked.get(lanes[index])
+            # What takes no time would lie on the mark before it; it is set beside it, as far as it is still believed.
+            if last is not None and span.end == span.start and x <= last + _APART and last - x < 5 * _APART:
+                x = last + _APART
+            marked[lanes[index]] = x
+            shapes += mark(span.kind, x, y, size=5.5)
         if span.label:
             middle = (at(span.start) + at(span.end if span.end is not None else until)) / 2
             shapes.append(Words(middle, y - 5.0, span.label, SIZE_SMALL - 1.0, "middle", ink="muted"))

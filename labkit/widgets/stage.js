@@ -69,7 +69,7 @@ function stage(model, el, build) {
   };
   const paint = build(root, ask, unique);
   const repaint = () => paint(model.get("view"));
-  root.append(offline);
+  root.prepend(offline);
   el.append(root);
   repaint();
   model.on("msg:custom", hear);

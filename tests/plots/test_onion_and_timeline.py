@@ -9,8 +9,8 @@ import pytest
 
 from labkit import PartsAvailability, Stack, VirtualClock, call_in_turn, call_timeline, load_stack_config
 from labkit.plots import Layer, Period, Picture, Span, layers_of, onion, timeline
-from labkit.plots.drawing import Box, Line, Words
-from labkit.plots.style import STATES
+from labkit.plots.drawing import Box, Disc, Line, Words
+from labkit.plots.style import MARKS, STATES
 
 BREAKER = Layer("availability_breaker", "circuit_breaker", {"failure_threshold": 5})
 TIMEOUT = Layer("availability_timeout", "timeout", {"timeout": 2.0})
@@ -142,3 +142,19 @@ def test_calls_of_a_real_stack() -> None:
     assert made.alt == (
         "Callers: 2 × time-out, 1 × rejection. The dependency saw 2 × cancelled. The breaker: closed, open from 5 s."
     )
+
+
+def test_rejections_do_not_hide_each_other() -> None:
+    """Two rejections at the time of the time-out before them stand beside it, each to be seen."""
+    spans = [Span(0.0, 2.0, "timeout"), Span(2.0, 2.0, "rejection"), Span(2.0, 2.0, "rejection")]
+    made = timeline(spans, [], [], until=10.0)
+    bars = [
+        shape.points[0][0]
+        for shape in made.shapes
+        if isinstance(shape, Line)
+        and shape.stroke == MARKS["rejection"].colour
+        and len({x for x, _ in shape.points}) == 1
+    ]
+    ring = next(shape.x for shape in made.shapes if isinstance(shape, Disc))
+    first, second = sorted(bars)[-2:]
+    assert ring + 10.0 < first < second - 10.0
