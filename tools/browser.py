@@ -5,6 +5,7 @@ The server is the one that learners get (`labkit lab`), on a folder, a configura
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -116,6 +117,20 @@ class LabServer:
 
     def url(self, path: str) -> str:
         return f"http://{HOST}:{self.port}/{path}?token={self.token}"
+
+    def ask(self, path: str, method: str = "GET") -> Any:
+        """What the server's own interface answers."""
+        request = urllib.request.Request(
+            self.url(path), method=method, headers={"Authorization": f"token {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def end_kernels(self) -> None:
+        """End what earlier pages left running, so that the next one starts from nothing."""
+        for session in self.ask("api/sessions"):
+            self.ask(f"api/sessions/{session['id']}", "DELETE")
 
     def stop(self) -> None:
         """End the server and its kernels, as Ctrl-C does; harder if it does not listen."""
