@@ -1,9 +1,15 @@
 // The base of every explorer's page: words to the kernel and back, and whether anybody listens.
 // An explorer's own script follows and calls stage(model, el, build).
 
-/** Makes an element: make("p", {class: "x", "aria-live": "polite"}, "text", child, ...). */
+/**
+ * Makes an element: make("p", {class: "x", "aria-live": "polite"}, "text", child, ...).
+ *
+ * JupyterLab's shortcuts select the focused element itself (two presses of "d" on a button would delete the cell), so
+ * each element says that it wants none; on the root alone it would not be seen.
+ */
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
+  node.dataset.lmSuppressShortcuts = "true";
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value === true) node.setAttribute(name, "");
@@ -32,7 +38,7 @@ let pages = 0;
 function stage(model, el, build) {
   const number = ++pages;
   const unique = (name) => `labkit-${number}-${name}`;
-  const root = make("section", { class: "labkit", "data-lm-suppress-shortcuts": "true" });
+  const root = make("section", { class: "labkit" });
   const offline = make("p", { class: "labkit-offline", role: "status" });
   let asked = 0;
   let waiting = new Map();
