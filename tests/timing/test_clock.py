@@ -51,20 +51,17 @@ def test_sleepers_wake_in_the_order_of_their_due_times(host):
     woken = []
 
     async def sleeper(clock, units):
-        due = clock.now() + units * host.unit
         await clock.sleep(units * host.unit)
-        woken.append((due, units))
+        woken.append(units)
 
     async def main(clock):
-        tasks = [clock.start(sleeper(clock, units)) for units in (4, 1, 3, 2)]
+        tasks = [clock.start(sleeper(clock, units)) for units in lengths]
         for task in tasks:
             await task
 
+    lengths = (4, 1, 3, 2) if host.exact else (10, 1)  # far apart where a busy machine may come between
     host.run(main)
-    assert len(woken) == 4
-    assert woken == sorted(woken)
-    if host.exact:
-        assert [units for _, units in woken] == [1, 2, 3, 4]
+    assert woken == sorted(lengths)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.0, -1, -math.inf])
@@ -314,9 +311,8 @@ def test_limits_that_end_in_another_order_than_they_began(host):
         gates = [clock.event() for _ in range(6)]
         tasks = [clock.start(one(clock, gate)) for gate in gates]
         await clock.sleep(0)
-        for index in (2, 5, 0):
+        for index in (2, 5, 0):  # in one step: the limits cannot have struck by then, on however busy a machine
             gates[index].set()
-            await clock.sleep(0)
         return [await task for task in tasks]
 
     assert host.run(main) == ["in time", "late", "in time", "late", "late", "in time"]
@@ -451,7 +447,8 @@ def test_a_limit_by_time_ends_several_blocks(host):
     async def main(clock):
         end = clock.now() + 10 * host.unit
         async with clock.timeout_at(end) as first:
-            await clock.sleep(host.unit)
+            await clock.sleep(0)
+        await clock.sleep(host.unit)
         with pytest.raises(TimeoutError):
             async with clock.timeout_at(end):
                 await clock.event().wait()

@@ -831,6 +831,46 @@ def test_an_interrupt_ends_everything_at_once_and_leaves_a_usable_clock(clock, e
     assert _still_works(clock)
 
 
+@pytest.mark.parametrize("at", ["heappop", "run", "heappush"])
+@pytest.mark.parametrize("drive", ["run", "advance"])
+def test_an_interrupt_between_two_turns_is_as_good_as_one_inside(clock, at, drive):
+    """Ctrl-C that strikes the kernel itself, before, at or after a task's turn, leaves nothing half done either."""
+    swept = []
+
+    async def child():
+        try:
+            await clock.sleep(1)
+        finally:
+            swept.append("child")
+
+    async def main():
+        clock.start(child())
+        await clock.sleep(0)
+        strike.append(True)
+        clock.start(nothing())
+        await clock.sleep(0.5)
+
+    def profile(frame, event, argument):
+        if strike and event == "c_call" and frame.f_code.co_name == "_play" and argument.__name__ == at:
+            raise KeyboardInterrupt
+
+    def advance(coroutine):
+        clock.start(coroutine)
+        clock.advance(10)
+
+    strike: list[bool] = []
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            (clock.run if drive == "run" else advance)(main())
+    finally:
+        sys.setprofile(before)
+    assert strike
+    assert swept == ["child"]
+    assert _still_works(clock)
+
+
 def test_an_interrupt_beats_a_foreign_awaitable(clock):
     """If both happen in one step, the interrupt is what comes out."""
 
