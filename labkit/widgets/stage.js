@@ -29,14 +29,13 @@ function allow(button, allowed) {
   button.setAttribute("aria-disabled", String(!allowed));
 }
 
-let pages = 0;
-
 /**
  * @param build (root, press, unique) => paint(view): puts the explorer into root; press({do: ...}) talks to the kernel;
  *   unique("name") is an id that no other view on the page has.
  */
 function stage(model, el, build) {
-  const number = ++pages;
+  // Counted on the page and not in here: each view may bring a copy of this script.
+  const number = (globalThis.labkitViews = (globalThis.labkitViews ?? 0) + 1);
   const unique = (name) => `labkit-${number}-${name}`;
   const root = make("section", { class: "labkit" });
   const offline = make("p", { class: "labkit-offline", role: "status" });

@@ -254,8 +254,10 @@ function stepper(root, press, unique) {
     undo.dataset.why = "There is no step to take back.";
     showGauges();
     if (first || before.wide !== view.wide) {
-      wide.innerHTML = view.wide;
-      narrow.innerHTML = view.narrow;
+      // Two views may show the same picture, whose ids say what is drawn: make them this view's own.
+      const own = (svg) => svg.replaceAll(/labkit-(?=[0-9a-f]{8}-)/g, unique(""));
+      wide.innerHTML = own(view.wide);
+      narrow.innerHTML = own(view.narrow);
     }
     root.dataset.state = view.state;
     root.dataset.steps = view.history.length;
