@@ -26,8 +26,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
+from types import CoroutineType
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from labkit.errors import ClockError, DeadlockError, ForeignAwaitableError
@@ -37,6 +38,7 @@ __all__ = ["VirtualClock", "VirtualTask"]
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 _INF = math.inf
+_SEND: Any = CoroutineType.send  # of the class: no task has to keep a bound method of its own
 _MANY = 1000  # from how many on it pays to tidy up
 _STUBBORN = 100  # how often a coroutine is told to close that waits instead
 _ASYNCIO = os.path.join(os.path.dirname(asyncio.__file__), "")
@@ -96,9 +98,9 @@ class VirtualTask(Generic[T]):
     def __init__(self, clock: VirtualClock, coro: Coroutine[Any, Any, T], name: str | None) -> None:
         self._clock = clock
         self._coro = coro
-        self._send = coro.send
+        self._send = _SEND if coro.__class__ is CoroutineType else coro.__class__.send
         self._name = name
-        self._context = copy_context().run
+        self._context = copy_context()
         self._token = 0  # a heap entry with another token is stale
         self._woken = 0  # the token with which it has its turn already, in this instant; 0 is the turn to begin
         self._done = False
@@ -230,55 +232,36 @@ def _timed_out(message: str | None) -> TimeoutError:
 class VirtualDeadline:
     """A limit on a block in virtual time; `with` and `async with` both enter it."""
 
-    __slots__ = (
-        "_armed",
-        "_cancelling",
-        "_clock",
-        "_expired",
-        "_line",
-        "_message",
-        "_order",
-        "_seconds",
-        "_task",
-        "_when",
-    )
+    __slots__ = ("_armed", "_cancelling", "_line", "_message", "_order", "_task", "_when")
+    _task: VirtualTask[Any]
 
-    def __init__(self, clock: VirtualClock, seconds: float | None, message: str | None = None) -> None:
-        self._clock = clock
-        self._seconds = seconds
+    def __init__(self, line: _Line, message: str | None) -> None:
+        self._line = line
         self._message = message
-        self._expired = False
-        self._armed = False
+        self._armed: bool | None = False  # None: it was passed
 
     def expired(self) -> bool:
         """Whether the limit was passed and the block was cancelled for it."""
-        return self._expired
+        return self._armed is None
 
     def __enter__(self) -> VirtualDeadline:
-        clock = self._clock
+        line = self._line
+        clock = line.clock
         task = clock._current
         if task is None:
             clock._misused("enter a timeout")
         self._task = task
         self._cancelling = task._cancelling
-        seconds = self._seconds
-        if seconds is not None and seconds != _INF:
-            line = clock._lines.get(seconds)
-            if line is None:
-                line = clock._lines[seconds] = _Line(clock, seconds)
-            self._when = clock._now + seconds if seconds > 0 else clock._now
-            self._join(line)
+        seconds = line.seconds
+        if seconds is not None:
+            self._armed = True
+            self._when = clock._now + seconds
+            self._order = next(clock._order)
+            line.deadlines.append(self)
+            if not line.pending:
+                line.pending = True
+                heappush(clock._heap, (self._when, self._order, None, line))
         return self
-
-    def _join(self, line: _Line) -> None:
-        self._armed = True
-        self._line = line
-        self._order = next(self._clock._order)
-        deadlines = line.deadlines
-        deadlines.append(self)
-        if not line.pending:
-            line.pending = True
-            heappush(self._clock._heap, (self._when, self._order, None, line))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._armed:
@@ -294,7 +277,7 @@ class VirtualDeadline:
                 line.dead += 1
                 if line.dead > 64 and line.dead * 2 > len(deadlines):  # one that hangs must not hold those behind it
                     line.drop_the_dead()
-        elif self._expired and self._task.uncancel() <= self._cancelling and kind is not None:
+        elif self._armed is None and self._task.uncancel() <= self._cancelling and kind is not None:
             if issubclass(kind, CancelledError):
                 raise _timed_out(self._message) from error
 
@@ -310,24 +293,31 @@ class VirtualDeadline:
 class _TimedDeadline(VirtualDeadline):
     """A limit that ends at a given time."""
 
-    __slots__ = ()
+    __slots__ = ("_until",)
 
     def __init__(self, clock: VirtualClock, when: float, message: str | None) -> None:
-        super().__init__(clock, None, message)
-        self._when = when
+        super().__init__(clock._unlimited, message)
+        self._until = when
 
     def __enter__(self) -> VirtualDeadline:
         super().__enter__()
-        if self._when != _INF:
-            self._when = max(self._when, self._clock._now)
-            self._join(_Line(self._clock, None))
+        if self._until != _INF:
+            clock = self._line.clock
+            line = self._line = _Line(clock, None)
+            line.deadlines.append(self)
+            line.pending = True
+            self._armed = True
+            self._when = max(self._until, clock._now)
+            self._order = next(clock._order)
+            heappush(clock._heap, (self._when, self._order, None, line))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._armed:  # its place in the heap is its own
-            self._clock._stale += 1
-            if self._clock._stale > _MANY:
-                self._clock._sweep()
+            clock = self._line.clock
+            clock._stale += 1
+            if clock._stale > _MANY:
+                clock._sweep()
         super().__exit__(kind, error, trace)
 
 
@@ -337,11 +327,12 @@ class _Line:
     Most calls end in time, so that most deadlines never cost a heap more than a queue does.
     """
 
-    __slots__ = ("clock", "dead", "deadlines", "pending", "seconds")
+    __slots__ = ("clock", "dead", "deadlines", "key", "pending", "seconds")
 
-    def __init__(self, clock: VirtualClock, seconds: float | None) -> None:
+    def __init__(self, clock: VirtualClock, seconds: float | None, key: float | None = None) -> None:
         self.clock = clock
-        self.seconds = seconds
+        self.seconds = seconds  # None: no limit, or one whose end is told otherwise
+        self.key = key  # under which the clock knows it; None: it belongs to one deadline alone
         self.deadlines: deque[VirtualDeadline] = deque()
         self.pending = False  # whether the heap holds an entry for this line
         self.dead = 0  # how many of the queue were left in time, behind one that was not
@@ -360,16 +351,15 @@ class _Line:
                 self.dead -= 1
             elif first._when <= at and (not clock._heap or first._order < clock._heap[0][1] or at < clock._heap[0][0]):
                 deadlines.popleft()
-                first._armed = False
-                first._expired = True
+                first._armed = None
                 clock._now = at
                 first._task.cancel()
             else:  # under its own place in the order, as if it had been there all along
                 heappush(clock._heap, (first._when, first._order, None, self))
                 return
         self.pending = False
-        if self.seconds is not None:
-            clock._lines.pop(self.seconds, None)
+        if self.key is not None:
+            clock._lines.pop(self.key, None)
 
 
 class _Ready:
@@ -453,7 +443,8 @@ class VirtualClock:
         self._unheard_limit = _MANY
         self._stale = 0  # about how many places in the heap belong to nobody any more
         self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
-        self._lines: dict[float, _Line] = {}
+        self._lines: dict[float | None, _Line] = {}
+        self._unlimited = _Line(self, None)
         self._fatal: BaseException | None = None
         self._driving = False
         self._dropping = False
@@ -473,9 +464,16 @@ class VirtualClock:
 
     def timeout(self, seconds: float | None, message: str | None = None) -> VirtualDeadline:
         """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
-        if seconds is not None and seconds != seconds:
+        line = self._lines.get(seconds)
+        return VirtualDeadline(self._line_of(seconds) if line is None else line, message)
+
+    def _line_of(self, seconds: float | None) -> _Line:
+        if seconds is None or seconds == _INF:
+            return self._unlimited
+        if seconds != seconds:
             raise ClockError("a timeout of NaN seconds means nothing")
-        return VirtualDeadline(self, seconds, message)
+        line = self._lines[seconds] = _Line(self, max(0.0, seconds), seconds)
+        return line
 
     def timeout_at(self, when: float, message: str | None = None) -> VirtualDeadline:
         """A limit on a block by the time at which it ends, for several blocks that share one limit."""
@@ -485,9 +483,10 @@ class VirtualClock:
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> VirtualTask[T]:
         """Run a coroutine beside the current one; it begins once the current one waits, or at the next `advance`."""
-        if not hasattr(coro, "send"):
-            raise ClockError(f"start() takes a coroutine, such as main(), and not {coro!r}")
-        task: VirtualTask[T] = VirtualTask(self, coro, name)
+        try:
+            task: VirtualTask[T] = VirtualTask(self, coro, name)
+        except AttributeError:
+            raise ClockError(f"start() takes a coroutine, such as main(), and not {coro!r}") from None
         self._tasks[task] = None
         heappush(self._heap, (self._now, next(self._order), task, 0))
         return task
@@ -555,24 +554,31 @@ class VirtualClock:
         heap, tasks = self._heap, self._tasks
         parked = _PARKED
         inf = _INF
-        pop, push, order = heappop, heappush, self._order
-        while heap and heap[0][0] <= until:
-            due, _, task, token = pop(heap)
+        pop, replace, order = heappop, heapreplace, self._order
+        while heap:
+            # A task keeps its place while it runs, and nothing can come before it: what it schedules is due now or
+            # later, and comes later in the order. If it sleeps, one operation takes its old place and gives a new one.
+            due, _, task, token = heap[0]
+            if due > until:
+                break
             if task is None:
+                pop(heap)
                 token._due(due)
                 continue
             if task._token != token or task._done:
+                pop(heap)
                 continue
             self._now = due
             self._current = task
             try:
                 if task._must_cancel:
                     task._must_cancel = False
-                    command = task._context(task._coro.throw, task._cancellation())
+                    command = task._context.run(task._coro.throw, task._cancellation())
                 else:
-                    command = task._context(task._send, None)
+                    command = task._context.run(task._send, task._coro, None)
             except StopIteration as stopped:
                 self._current = None
+                pop(heap)
                 task._result = stopped.value
                 if task._waiters is None and not task._must_cancel:
                     task._done = True
@@ -584,6 +590,7 @@ class VirtualClock:
                 continue
             except BaseException as error:
                 self._current = None
+                pop(heap)
                 self._finish(task, error)
                 if isinstance(error, (KeyboardInterrupt, SystemExit)):
                     _force(task._coro)  # an interrupt may have come before the coroutine had its turn
@@ -594,12 +601,13 @@ class VirtualClock:
             self._current = None
             task._token = token = token + 1
             if command.__class__ is float and 0.0 < command < inf and not task._must_cancel:
-                push(heap, (due + command, next(order), task, token))
-            elif command is parked:
-                if task._must_cancel:
-                    self._told_to_cancel(task)
+                replace(heap, (due + command, next(order), task, token))
             else:
-                self._sleep_or_foreign(task, command)
+                pop(heap)
+                if command is not parked:
+                    self._sleep_or_foreign(task, command)
+                elif task._must_cancel:
+                    self._told_to_cancel(task)
             if self._fatal is not None:
                 break
         if self._fatal is not None:
@@ -656,7 +664,7 @@ class VirtualClock:
                 entry
                 for entry in heap
                 if (
-                    entry[3].seconds is not None or entry[3].deadlines
+                    entry[3].key is not None or entry[3].deadlines
                     if (task := entry[2]) is None
                     else task._token == entry[3] and not task._done
                 )
