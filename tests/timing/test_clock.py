@@ -1244,6 +1244,43 @@ def test_waiting_for_an_event_under_a_limit(host):
     assert host.run(main) == "done"
 
 
+@pytest.mark.parametrize("then", ["event", "sleep", "task"])
+def test_a_waiter_that_gave_up_is_not_woken_by_what_it_gave_up_on(host, then):
+    """Once its wait was cut short, a task waits for something else, and the first event means nothing to it."""
+    log = []
+
+    async def waiter(clock, first, second):
+        with pytest.raises(TimeoutError):
+            async with clock.timeout(host.unit):
+                await first.wait()
+        gave_up.set()
+        if then == "event":
+            await second.wait()
+        elif then == "task":
+            await clock.start(second.wait())
+        else:
+            await clock.sleep(10 * host.unit)
+        log.append("went on")
+
+    gave_up: Any = None
+
+    async def main(clock):
+        nonlocal gave_up
+        gave_up = clock.event()
+        first, second = clock.event(), clock.event()
+        task = clock.start(waiter(clock, first, second))
+        await gave_up.wait()
+        first.set()
+        for _ in range(3):
+            await clock.sleep(0)
+        log.append("first")
+        second.set()
+        await task
+
+    host.run(main)
+    assert log == ["first", "went on"]
+
+
 # ------------------------------------------------------------------------------------------------------------- context
 
 
