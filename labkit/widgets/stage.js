@@ -1,15 +1,9 @@
 // The base of every explorer's page: words to the kernel and back, and whether anybody listens.
 // An explorer's own script follows and calls stage(model, el, build).
 
-/**
- * Makes an element: make("p", {class: "x", "aria-live": "polite"}, "text", child, ...).
- *
- * JupyterLab's shortcuts select the focused element itself (two presses of "d" on a button would delete the cell), so
- * each element says that it wants none; on the root alone it would not be seen.
- */
+/** Makes an element: make("p", {class: "x", "aria-live": "polite"}, "text", child, ...). */
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
-  node.dataset.lmSuppressShortcuts = "true";
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value === true) node.setAttribute(name, "");
@@ -40,25 +34,26 @@ function stage(model, el, build) {
   const root = make("section", { class: "labkit" });
   const offline = make("p", { class: "labkit-offline", role: "status" });
   let asked = 0;
-  let waiting = new Map();
+  const waiting = new Map();
   let lost = false;
 
   const listen = () => say(offline, "");
   const ask = (message) => {
     const id = `${number}.${++asked}`;
-    waiting.set(
-      id,
-      setTimeout(() => {
-        if (!waiting.has(id)) return;
-        lost = true;
-        say(
-          offline,
-          "No answer from the kernel. If a cell is running, this goes on by itself when it ends; " +
-            "if not, run this cell again.",
-        );
-      }, 2500),
-    );
-    model.send({ ...message, ask: id });
+    const unheard = () => {
+      lost = true;
+      say(
+        offline,
+        "No answer from the kernel. If a cell is running, this goes on by itself when it ends; " +
+          "if not, run this cell again.",
+      );
+    };
+    waiting.set(id, setTimeout(unheard, 2500));
+    try {
+      model.send({ ...message, ask: id });
+    } catch {
+      unheard(); // the kernel is gone, and with it the line to it
+    }
   };
   const hear = (message) => {
     if (!message || !("answered" in message)) return;
@@ -72,6 +67,14 @@ function stage(model, el, build) {
       listen();
     }
   };
+  // JupyterLab's shortcuts ask the focused element itself whether it wants them. A plain key belongs to the explorer
+  // (two presses of "d" on a button would delete the cell); what runs the cell or saves the notebook still does.
+  const shield = (event) => {
+    if (!root.contains(event.target)) return;
+    const theirs = event.ctrlKey || event.metaKey || (event.shiftKey && event.key === "Enter");
+    event.target.toggleAttribute("data-lm-suppress-shortcuts", !theirs);
+  };
+  window.addEventListener("keydown", shield, true); // before JupyterLab, which listens on the document
   const paint = build(root, ask, unique);
   const repaint = () => paint(model.get("view"));
   root.prepend(offline);
@@ -83,6 +86,7 @@ function stage(model, el, build) {
   return () => {
     model.off("msg:custom", hear);
     model.off("change:view", repaint);
+    window.removeEventListener("keydown", shield, true);
     for (const timer of waiting.values()) clearTimeout(timer);
     root.remove();
   };
