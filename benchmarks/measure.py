@@ -29,10 +29,10 @@ class Effort:
     Attributes:
         rounds: of each case that is called many times.
         block: seconds that one block of such a case should take.
-        runs: rounds of the cases that are long in themselves (a simulation, the start of a process).
+        runs: rounds of the simulations.
+        starts: rounds of the starts of an interpreter.
         targets: how many a breaker is shown in the memory section.
         rejections: how many a breaker gives in the memory section.
-        seconds: of the simulated traffic.
     """
 
     rounds: int
@@ -41,11 +41,10 @@ class Effort:
     starts: int
     targets: int
     rejections: int
-    seconds: float
 
 
-FULL = Effort(rounds=61, block=0.004, runs=15, starts=41, targets=100_000, rejections=1_000_000, seconds=300.0)
-QUICK = Effort(rounds=9, block=0.002, runs=3, starts=9, targets=10_000, rejections=20_000, seconds=300.0)
+FULL = Effort(rounds=61, block=0.004, runs=15, starts=41, targets=100_000, rejections=1_000_000)
+QUICK = Effort(rounds=9, block=0.002, runs=3, starts=9, targets=10_000, rejections=20_000)
 
 
 class Samples:

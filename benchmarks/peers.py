@@ -8,7 +8,8 @@ threshold out of reach.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -242,6 +243,12 @@ def toolkit_guarded(function: Call, threshold: int) -> Breaker:
     )
 
 
-def quiet() -> None:
-    """No log records are made while timing: they would weigh on the peers that log every failure."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No log records are made while timing: they would weigh on the peers that log what happens to them."""
+    before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -101,7 +101,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="OUT", help="also write everything there, under this Python")
     args = parser.parse_args(argv)
 
-    quiet()
     versions = {package: installed(package) for package in PEERS}
     found = ", ".join(f"{package} {number}" for package, number in versions.items() if number is not None)
     absent = ", ".join(package for package, number in versions.items() if number is None)
@@ -121,7 +120,8 @@ def main(argv: list[str] | None = None) -> int:
     for name in args.only or SECTIONS:
         print(flush=True)
         try:
-            section = SECTIONS[name].run(QUICK if args.quick else FULL)
+            with quiet():
+                section = SECTIONS[name].run(QUICK if args.quick else FULL)
         except AssertionError as problem:
             print(f"{name}: not measured, because a case does not do what it claims: {problem}")
             broken = True

@@ -60,6 +60,9 @@ class Traffic:
         return round(self.rate * self.seconds)
 
 
+FIVE_MINUTES = Traffic()
+
+
 @dataclass
 class Counts:
     """What came of it. `opens` is None where nobody listened."""
@@ -294,9 +297,17 @@ def on_simpy(traffic: Traffic, *, lean: bool = False) -> Counts:
 # -- the section
 
 
-def alike(one: Counts, other: Counts, share: float = 0.0) -> bool:
-    """Whether the counts agree, to a share of the attempts; `opens` only where both know it."""
-    most = share * one.attempts
+def slack(name: str, truth: Counts) -> int:
+    """By how many calls a variant may differ.
+
+    A selector loop runs early what is due within a tick of its clock, and looptime rounds its time to microseconds.
+    That moves a few calls to the other side of a limit. What has exact times has no excuse.
+    """
+    return max(5, truth.attempts // 1000) if name in (SELECTOR_LOOP, LOOPTIME) else 0
+
+
+def alike(one: Counts, other: Counts, most: int = 0) -> bool:
+    """Whether no count differs by more than `most` calls; `opens` is compared only where both know it."""
     pairs = [
         (one.attempts, other.attempts),
         (one.answered, other.answered),
@@ -328,8 +339,7 @@ def variants(notes: list[str] | None = None) -> dict[str, Callable[[Traffic], Co
     return found
 
 
-def run(effort: Effort) -> Section:
-    traffic = Traffic()
+def run(effort: Effort, traffic: Traffic = FIVE_MINUTES) -> Section:
     section = Section(
         NAME,
         "80 calls/s for 300 s, the service hanging from 60 to 180 s, through retry, breaker and timeout",
@@ -341,12 +351,11 @@ def run(effort: Effort) -> Section:
     assert truth.answered + truth.rejected + truth.failed == traffic.calls, "calls were lost"
     for name, simulate in cases.items():
         counts = simulate(traffic)
-        # A selector loop runs what is due within its clock's resolution too early, which moves a few calls.
-        share = 0.0 if name in (KERNEL, SIMPY, SIMPY_LEAN, VIRTUAL_LOOP) else 0.001
-        assert alike(truth, counts, share), f"{name} gives {counts}, and VirtualClock {truth}"
+        assert alike(truth, counts, slack(name, truth)), f"{name} gives {counts}, and VirtualClock {truth}"
     section.notes.append(
         f"All agree on {truth.attempts:,} attempts, {truth.answered:,} answers, {truth.rejected:,} rejections and "
-        f"{truth.opens} openings (the selector loops within 0.1 %: they run early what is due within a clock's tick)."
+        f"{truth.opens} openings (the selector loop and looptime to {slack(SELECTOR_LOOP, truth)} calls: their times "
+        "are not exact)."
     )
     samples = interleave({name: _run_of(simulate, traffic) for name, simulate in cases.items()}, effort.runs)
     section.take(samples, 1e3, reference=KERNEL)
