@@ -218,8 +218,8 @@ class NotebookPage:
         self.until(
             """(() => {
                 const lab = document.querySelector('#jp-main-statusbar')?.innerText ?? '';
-                const notebook = document.querySelector('.jp-NotebookKernelStatus')?.title ?? '';
-                return /\\| Idle/.test(lab) || /Idle/i.test(notebook);
+                const notebook = document.querySelector('.jp-NotebookKernelStatus-fade');  // Notebook 7, at rest
+                return /\\| Idle/.test(lab) || notebook !== null;
             })()""",
             limit=60.0,
             says="the kernel is idle",
