@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     fresh = [*layout.laid, *layout.updated, *layout.rerun, *layout.beside.values()]
     for sentence in layout.sentences():
         print(f"labkit: {sentence}")
-    silence_news(folder)
+    settle_page(folder)
     token = secrets.token_hex(24)
     # The token goes by the environment, where other users of the machine cannot read it. This environment's kernel
     # comes before one of the same name in the learner's home.
@@ -103,8 +103,11 @@ def jupyter_arguments(folder: Path, port: int, *, browser: bool) -> list[str]:
     return options
 
 
-def silence_news(folder: Path) -> None:
-    """Write the page settings that keep JupyterLab from asking whether it may fetch news.
+def settle_page(folder: Path) -> None:
+    """Write the page's settings: it does not ask whether it may fetch news, and saves what widgets show.
+
+    Without the second, a notebook that the learner saved and opens again later says "model not found" where an explorer
+    stood; with it, the explorer is there and says to run its cell again.
 
     Args:
         folder: the learner's folder.
@@ -112,13 +115,17 @@ def silence_news(folder: Path) -> None:
     Raises:
         CourseError: they cannot be written.
     """
-    settings = folder / PRIVATE / "lab" / "page_config.json"
-    text = json.dumps({"disabledExtensions": ["@jupyterlab/apputils-extension:announcements"]})
-    try:
-        settings.parent.mkdir(parents=True, exist_ok=True)
-        settings.write_text(text, "utf-8")
-    except OSError as error:
-        raise CourseError(f"{settings} cannot be written: {(error.strerror or str(error)).lower()}") from error
+    settings: dict[str, dict[str, Any]] = {
+        "page_config.json": {"disabledExtensions": ["@jupyterlab/apputils-extension:announcements"]},
+        "overrides.json": {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}},
+    }
+    for name, content in settings.items():
+        path = folder / PRIVATE / "lab" / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content), "utf-8")
+        except OSError as error:
+            raise CourseError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def trust(notary: Any, folder: Path, names: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -221,3 +222,13 @@ def test_a_home_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [done.stderr.strip()]
     assert "JupyterLab cannot start: not a directory" in done.stderr
     assert "labkit doctor" in done.stderr
+
+
+def test_a_saved_page_keeps_what_its_widgets_show(tmp_path: Path) -> None:
+    """JupyterLab is told to save widgets' state, and to ask nothing about news."""
+    lab.settle_page(tmp_path)
+    settings = tmp_path / PRIVATE / "lab"
+    overrides = json.loads((settings / "overrides.json").read_text("utf-8"))
+    assert overrides == {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+    disabled = json.loads((settings / "page_config.json").read_text("utf-8"))["disabledExtensions"]
+    assert disabled == ["@jupyterlab/apputils-extension:announcements"]
