@@ -86,6 +86,8 @@ def open_notebook(lab: LabServer, browser: Any) -> Iterator[Open]:
     opened: list[Opened] = []
 
     def start(notebook: str = STEPPER, *, run: bool = True, app: str = "lab", **options: Any) -> Opened:
+        if not opened and (ROOT / notebook).is_file():  # as it is stored, whatever an earlier test saved there
+            shutil.copyfile(ROOT / notebook, lab.folder / notebook)
         page = Opened(browser, lab, **options)
         opened.append(page)
         page.open(notebook, app=app)
