@@ -77,3 +77,30 @@ def test_without_a_kernel(open_notebook: Any, second_copy: Any) -> None:
     assert widget.locator(".jp-OutputArea-output img").count() == 1
     assert widget.locator("text=/Loading widget|Error displaying widget/").count() == 0
     opened.complaints.clear()  # of the session that this test kept from starting
+
+
+def test_the_next_morning(open_notebook: Any, stepper: Any, second_copy: Any, lab: Any) -> None:
+    """A notebook that was run and saved, opened again in a new kernel, shows the stepper as it was left.
+
+    A press then says what to do, and running the cell brings it back to life.
+    """
+    notebook = second_copy(STEPPER)
+    opened = open_notebook(notebook)
+    left = stepper(opened)
+    left.predict(False)
+    left.press("A call arrives", 1)
+    opened.save()
+    opened.close()
+    lab.end_kernels()
+    again = open_notebook(notebook, run=False)
+    again.wait_for_kernel()
+    shown = stepper(again)
+    assert shown.state == ("CLOSED", 1)
+    shown.button("Failure").click()
+    shown.until(lambda: "run this cell again" in shown.text("offline"), "it says what to do")
+    again.page.locator(".jp-CodeCell", has_text="state_stepper(").locator(".cm-line").first.click()
+    again.page.keyboard.press("Control+Enter")
+    again.page.wait_for_selector("section.labkit[data-steps='0']")
+    fresh = stepper(again)
+    fresh.predict(False)
+    fresh.press("A call arrives", 1)
