@@ -98,8 +98,10 @@ class RetryMiddleware(BoundMiddleware):
             began = now() if now is not None else 0.0
             try:
                 return await call_next(*args, **kwargs)
+            except _NEVER:  # an open breaker's rejections come this way in numbers: pass them on at once
+                raise
             except Exception as error:
-                if not retryable(error):  # an open breaker's rejections come this way in numbers: pass them on at once
+                if not retryable(error):
                     raise
                 failed = [error]  # in a list that is emptied: an error held in its own frame is a cycle
             return await again(failed, began, call_next, args, kwargs)

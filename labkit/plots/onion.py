@@ -41,23 +41,26 @@ def layers_of(config: Any, function: str) -> list[Layer]:
     return layers
 
 
-def onion(layers: Iterable[Layer], target: str, *, width: float = 860.0, title: str = "") -> Picture:
+def onion(
+    layers: Iterable[Layer], target: str, *, notes: bool = True, width: float = 860.0, title: str = ""
+) -> Picture:
     """Return the picture of a list of middleware around a function.
 
     Args:
         layers: outermost first.
         target: the function's name.
+        notes: say in words what each place in the list decides; not where a learner is still to predict it.
         width: of the picture, in pixels.
         title: what the picture is called; the list itself by default.
     """
     layers = list(layers)
     title = title or f"Who wraps whom: {', '.join(layer.type_ for layer in layers) or 'nothing'} around {target}"
-    notes = [_note(layers, index) for index in range(len(layers))]
+    words = [_note(layers, index) if notes else "" for index in range(len(layers))]
     shapes: list[Shape] = []
     left, top, inner = 76.0, 8.0, width - 76.0 - 8.0
     boxes: list[tuple[float, float, float, list[str]]] = []
-    for note in notes:
-        lines = wrap(note, inner - 28.0)
+    for note in words:
+        lines = wrap(note, inner - 28.0) if note else []
         boxes.append((left, top, inner, lines))
         left += 26.0
         top += 34.0 + len(lines) * _ROW + 8.0
@@ -84,7 +87,7 @@ def onion(layers: Iterable[Layer], target: str, *, width: float = 860.0, title: 
             shapes += _gate(x, middle)
         else:
             shapes.append(Disc(x, middle, 5.0, fill="paper", stroke="text", line=2.0))
-    return Picture(width, height, tuple(shapes), title, _alt(layers, notes, target))
+    return Picture(width, height, tuple(shapes), title, _alt(layers, words, target))
 
 
 def _colour(layer: Layer) -> str:
@@ -141,4 +144,4 @@ def _alt(layers: Sequence[Layer], notes: Sequence[str], target: str) -> str:
         return f"A call reaches {target} directly."
     names = [f"{layer.name} ({layer.type_})" for layer in layers]
     order = f"From the outside in: {', then '.join(names)}, then {target}."
-    return " ".join([order, *(f"{layer.name}: {note}" for layer, note in zip(layers, notes, strict=True))])
+    return " ".join([order, *(f"{layer.name}: {note}" for layer, note in zip(layers, notes, strict=True) if note)])

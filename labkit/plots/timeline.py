@@ -69,7 +69,7 @@ def timeline(
     ends = [span.end if span.end is not None else span.start for span in (*calls, *attempts)]
     last = max([*ends, *(period.start for period in periods), 0.0])
     until = until if until is not None else _round_up(last * 1.06 or 1.0)
-    gutter, right = 104.0, 18.0
+    gutter, right = 112.0, 18.0
     scale = (width - gutter - right) / until
 
     def at(seconds: float) -> float:

@@ -86,7 +86,7 @@ class Calls(Sequence[Call]):
     def __repr__(self) -> str:
         lines = [f"{'call':>4}  {'began':>8}  {'took':>8}  {'outcome':<11}  dependency called"]
         lines += [
-            f"{call.number:>4}  {call.started_at:>6.1f} s  {call.ended_at - call.started_at:>6.1f} s  "
+            f"{call.number:>4}  {call.started_at:>6.2f} s  {call.ended_at - call.started_at:>6.2f} s  "
             f"{call.outcome:<11}  {_times(call.reached)}"
             for call in self._calls
         ]
