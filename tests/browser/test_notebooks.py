@@ -72,8 +72,10 @@ def test_without_a_kernel(open_notebook: Any, second_copy: Any) -> None:
     page.route("**/api/sessions*", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
     page.reload()
     page.wait_for_selector(".jp-Notebook .jp-Cell")
-    opened.until(PICTURES_SHOW, says="the stored pictures are there")
     widget = page.locator(".jp-CodeCell", has_text="state_stepper(")
+    widget.scroll_into_view_if_needed()
+    widget.locator(".jp-OutputArea-output img").wait_for()  # JupyterLab draws the cells one after another
+    opened.until(PICTURES_SHOW, says="the stored pictures are there")
     assert widget.locator(".jp-OutputArea-output img").count() == 1
     assert widget.locator("text=/Loading widget|Error displaying widget/").count() == 0
     opened.complaints.clear()  # of the session that this test kept from starting
