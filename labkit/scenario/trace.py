@@ -1,0 +1,279 @@
+"""What happened in a run, frozen and in columns.
+
+Each table is a set of columns of one length, a row an event. Columns are read-only memory views: they index, slice,
+iterate and compare like lists of plain numbers, and numpy reads them without a copy. Names (of functions, services,
+breakers, targets) stand once, and rows refer to them by their place. Times are seconds of the run's virtual time, zero
+where the run begins.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+__all__ = [
+    "ATTEMPT_OUTCOMES",
+    "CALL_OUTCOMES",
+    "PROBE_OUTCOMES",
+    "REJECTION_REASONS",
+    "STATES",
+    "Attempts",
+    "Calls",
+    "Column",
+    "FaultPeriod",
+    "Probes",
+    "Rejections",
+    "Table",
+    "Trace",
+    "Transitions",
+]
+
+Column = memoryview
+"""A read-only column of numbers; NaN stands for "never" in a column of times."""
+
+CALL_OUTCOMES = ("succeeded", "unavailable", "rejected", "timeout", "failed", "cancelled")
+"""How a call ended, as its caller saw it.
+
+- succeeded: it returned an answer, whatever that said (an unknown part is an answer, and so is a text "Service error");
+- unavailable: it returned the explicit outcome of a fallback;
+- rejected: a breaker or a bulkhead turned it away;
+- timeout: a limit of the stack, or of the dependency, ran out (`TimeoutError`);
+- failed: it raised anything else;
+- cancelled: its caller gave up.
+"""
+
+ATTEMPT_OUTCOMES = (
+    "answered",
+    "rejected",
+    "error",
+    "connection_error",
+    "error_shaped_string",
+    "mid_stream_death",
+    "rate_limited",
+    "overloaded",
+    "cancelled",
+    "abandoned",
+)
+"""How an attempt ended, as the dependency saw it; see `labkit.services.Attempt`. "rejected" is the business that says
+no, "overloaded" a queue that was full."""
+
+PROBE_OUTCOMES = ("succeeded", "failed", "cancelled")
+"""How a probe ended, as its breaker counted it."""
+
+REJECTION_REASONS = ("breaker", "bulkhead", "lease")
+"""Who turned a call away: an open or probing breaker, a full bulkhead, a probe lease that another replica holds."""
+
+STATES = ("CLOSED", "OPEN", "HALF_OPEN")
+"""A breaker's states, in the order of their codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of one length."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows, in order, as plain tuples."""
+        return zip(*(getattr(self, one.name) for one in fields(self)), strict=True)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """The columns as lists; None for NaN."""
+        return {
+            one.name: [None if value != value else value for value in getattr(self, one.name)] for one in fields(self)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Calls(Table):
+    """What callers asked for, in the order of `start`.
+
+    Attributes:
+        start, end: seconds; `end` is NaN for a call that had not ended when the run did.
+        function: place in `Trace.functions`.
+        replica: which one took it, from 0.
+        outcome: place in `CALL_OUTCOMES`; `len(CALL_OUTCOMES)` for a call that had not ended.
+        useful: 1 if the caller got a live answer of the dependency (or of an approved alternative).
+        invented: how many stock counts in its answer no live reply gave.
+    """
+
+    start: Column
+    end: Column
+    function: Column
+    replica: Column
+    outcome: Column
+    useful: Column
+    invented: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts(Table):
+    """What reached a dependency, in the order of `start`.
+
+    Attributes:
+        call: row of the call in whose course it was made, -1 for none.
+        service: place in `Trace.services`.
+        replica: whose it was.
+        start: when it arrived.
+        served: when a worker took it up; NaN if none did. The time from `start` to here was spent in the queue.
+        end: when it ended; NaN if it had not when the run ended.
+        outcome: place in `ATTEMPT_OUTCOMES`; `len(ATTEMPT_OUTCOMES)` for one that had not ended.
+    """
+
+    call: Column
+    service: Column
+    replica: Column
+    start: Column
+    served: Column
+    end: Column
+    outcome: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Probes(Table):
+    """Calls that a breaker let through to find out whether its target has recovered, in the order of `start`.
+
+    Attributes:
+        breaker, target: places in `Trace.breakers` and `Trace.targets`.
+        replica: whose instance of the breaker.
+        start, end: seconds; `end` is NaN for one that had not ended.
+        outcome: place in `PROBE_OUTCOMES`; `len(PROBE_OUTCOMES)` for one that had not ended.
+    """
+
+    breaker: Column
+    target: Column
+    replica: Column
+    start: Column
+    end: Column
+    outcome: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections(Table):
+    """Calls, or attempts of a retry, that were turned away before they reached the dependency, in the order of `at`.
+
+    Attributes:
+        at: seconds.
+        middleware: place in `Trace.breakers` (bulkheads stand there too).
+        target: place in `Trace.targets`.
+        replica: whose.
+        call: row of the call, -1 for none.
+        reason: place in `REJECTION_REASONS`.
+    """
+
+    at: Column
+    middleware: Column
+    target: Column
+    replica: Column
+    call: Column
+    reason: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions(Table):
+    """Changes of a breaker's state, in the order of `at`. Every breaker begins CLOSED.
+
+    Attributes:
+        at: seconds.
+        breaker, target: places in `Trace.breakers` and `Trace.targets`.
+        replica: whose instance.
+        state: the state after it, place in `STATES`.
+    """
+
+    at: Column
+    breaker: Column
+    target: Column
+    replica: Column
+    state: Column
+
+
+class FaultPeriod(NamedTuple):
+    """Something that a service was told to do, from `start` to `end` (seconds; `end` may be the run's end).
+
+    Attributes:
+        service: its name.
+        start, end: seconds.
+        fault: the fault's name, such as "hang", or "capacity" for a capacity below the usual.
+        words: what it does, in a few words, for a label.
+    """
+
+    service: str
+    start: float
+    end: float
+    fault: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run.
+
+    Attributes:
+        title: what was run.
+        seed: of everything random.
+        duration: seconds during which calls arrived.
+        until: when the run ended, in seconds; at least `duration`.
+        replicas: how many there were.
+        functions, services, breakers, targets: the names to which rows refer. A breaker's name is its middleware's.
+        capacity: workers by service, for those whose number is limited.
+        faults: what the services were told to do, in the order of `start`.
+        calls, attempts, probes, rejections, transitions: the tables.
+    """
+
+    FORMAT: ClassVar[int] = 1
+
+    title: str
+    seed: int
+    duration: float
+    until: float
+    replicas: int
+    functions: tuple[str, ...]
+    services: tuple[str, ...]
+    breakers: tuple[str, ...]
+    targets: tuple[str, ...]
+    capacity: Mapping[str, int]
+    faults: tuple[FaultPeriod, ...]
+    calls: Calls
+    attempts: Attempts
+    probes: Probes
+    rejections: Rejections
+    transitions: Transitions
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the tables take."""
+        tables = (self.calls, self.attempts, self.probes, self.rejections, self.transitions)
+        return sum(getattr(table, one.name).nbytes for table in tables for one in fields(table))
+
+    def states(self, breaker: str, target: str, replica: int) -> list[tuple[float, str]]:
+        """From when on one breaker was in which state: (0.0, "CLOSED") first, then each transition."""
+        names = (self.breakers.index(breaker), self.targets.index(target), replica)
+        found = [(0.0, STATES[0])]
+        for at, *whose, state in self.transitions.rows():
+            if tuple(whose) == names:
+                found.append((at, STATES[state]))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole trace as plain data, ready for JSON."""
+        plain: dict[str, Any] = {"format": self.FORMAT}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Table):
+                value = value.to_dict()
+            elif one.name == "faults":
+                value = [period._asdict() for period in value]
+            elif isinstance(value, Mapping):
+                value = dict(value)
+            elif isinstance(value, tuple):
+                value = list(value)
+            plain[one.name] = value
+        return plain
+
+
+def column(code: str, values: Sequence[float] | array[Any] = ()) -> Column:
+    """A read-only column: `d` seconds, `i` rows, `H` small numbers, `B` places in a list of names."""
+    return memoryview(array(code, values)).toreadonly()
