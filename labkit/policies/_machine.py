@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Outcome", "Permit", "Rejection", "Transition"]
+__all__ = ["GenerationPermit", "Outcome", "Permit", "Rejection", "Transition"]
 
 
 class Outcome(Enum):
@@ -21,6 +21,18 @@ class Permit(Enum):
 
     ORDINARY = "ordinary"
     PROBE = "probe"
+
+
+class GenerationPermit(NamedTuple):
+    """A permit that knows when it was given: an outcome that comes with an earlier generation's permit is dropped.
+
+    Attributes:
+        kind: as ordinary traffic or as a probe.
+        generation: the period of the machine in which it was given; the machine counts one up at each change of state.
+    """
+
+    kind: Permit
+    generation: int
 
 
 class Rejection(NamedTuple):
