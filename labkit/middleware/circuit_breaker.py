@@ -55,6 +55,7 @@ _CHANGES = {
     CircuitBreakerState.HALF_OPEN: "half_opened",
     CircuitBreakerState.CLOSED: "closed",
 }
+_STATE_CHANGES = frozenset(_CHANGES.values())
 
 
 class CircuitBreakerMiddleware(BoundMiddleware):
@@ -78,6 +79,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
             config.failure_threshold, config.cooldown_period, config.half_open_success_threshold
         )
         self._listeners: list[Listener] = []
+        self._quiet: list[Listener] = []  # of those, who do not want to hear of ordinary traffic
 
     @property
     def config(self) -> CircuitBreakerMiddlewareConfig:
@@ -117,23 +119,29 @@ class CircuitBreakerMiddleware(BoundMiddleware):
 
     # -- events, labkit's
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: Listener, *, traffic: bool = True) -> Callable[[], None]:
         """Hear of everything that the breaker does from now on; gives a function that ends it.
 
         A listener is called synchronously and must not wait. One that raises is logged and does not disturb the call.
+
+        Args:
+            listener: takes a `BreakerEvent`.
+            traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic then costs nothing.
         """
-        self._listeners.append(listener)
+        heard = self._listeners if traffic else self._quiet
+        heard.append(listener)
 
         def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            if listener in heard:
+                heard.remove(listener)
 
         return unsubscribe
 
     def _tell(self, kind: str, at: float, target: str, probe: bool) -> None:
         now = self._policy.snapshot(target)
         event = BreakerEvent(kind, at, target, now.state, now.failures, now.successes, probe)
-        for listener in tuple(self._listeners):
+        quiet = self._quiet if probe or kind == "rejected" or kind in _STATE_CHANGES else ()
+        for listener in (*self._listeners, *quiet):
             try:
                 listener(event)
             except Exception:
@@ -142,15 +150,15 @@ class CircuitBreakerMiddleware(BoundMiddleware):
     # -- the rule, once for both kinds of call
 
     def _admit(self, target: str, message: str) -> Permit:
-        policy, listeners = self._policy, self._listeners
+        policy, heard = self._policy, self._listeners or self._quiet
         now = self._clock.now()
-        before = policy.snapshot(target).state if listeners else None
+        before = policy.snapshot(target).state if heard else None
         permit = policy.admit(target, now)
         if isinstance(permit, Rejection):
-            if listeners:
+            if heard:
                 self._tell("rejected", now, target, False)
             raise CircuitBreakerOpenError(message, *permit)
-        if listeners:
+        if heard:
             if before is CircuitBreakerState.OPEN:
                 self._tell("half_opened", now, target, True)
             self._tell("admitted", now, target, permit is _PROBE)
@@ -158,16 +166,15 @@ class CircuitBreakerMiddleware(BoundMiddleware):
 
     def _settle(self, target: str, permit: Permit, kind: str) -> None:
         now = self._clock.now()
-        policy = self._policy
-        listeners = self._listeners
-        before = policy.snapshot(target).state if listeners else None
+        policy, heard = self._policy, self._listeners or self._quiet
+        before = policy.snapshot(target).state if heard else None
         if kind == "succeeded":
             policy.succeeded(target, permit)
         elif kind == "failed":
             policy.failed(target, permit, now)
         else:
             policy.cancelled(target)
-        if listeners:
+        if heard:
             self._tell(kind, now, target, permit is _PROBE)
             after = policy.snapshot(target).state
             if after is not before:
@@ -182,10 +189,10 @@ class CircuitBreakerMiddleware(BoundMiddleware):
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         target = context.name
-        policy, listeners = self._policy, self._listeners
+        policy, listeners, quiet = self._policy, self._listeners, self._quiet
         entries = policy.entries  # only a Record in there can mean "not closed": see the policy's contract
         rest, tolerates, succeeded, now = policy.rest, policy.tolerates, policy.succeeded, self._clock.now
-        admit, settle = self._admit, self._settle
+        admit, settle, tell = self._admit, self._settle, self._tell
         message = self._rejection_text(target)
         timeout, limit = self._clock.timeout, self._config.probe_timeout
 
@@ -215,6 +222,8 @@ class CircuitBreakerMiddleware(BoundMiddleware):
                 if record.__class__ is Record:
                     retry_after = rest(record, now())
                     if retry_after > 0.0:  # made and raised in one: held in a variable, an error is a cycle
+                        if quiet:
+                            tell("rejected", now(), target, False)
                         raise CircuitBreakerOpenError(message, target, retry_after)
                     return await watched(admit(target, message), args, kwargs)
             try:

@@ -224,3 +224,63 @@ def test_listening_changes_no_decision(bench: Any) -> None:
         assert {held.state for _, held, _ in heard} == {CLOSED, OPEN, HALF_OPEN}
 
     bench.run(main())
+
+
+def test_who_does_not_care_for_traffic_hears_the_rest(bench: Any) -> None:
+    """With traffic=False, what is told is what is told otherwise, without ordinary admissions and outcomes."""
+    breaker = bench.breaker(failure_threshold=2, half_open_success_threshold=2)
+    everything: list[BreakerEvent] = []
+    told: list[BreakerEvent] = []
+    breaker.listen(everything.append)
+    breaker.listen(told.append, traffic=False)
+    script = ("ok", OSError(), OSError(), "ok", OSError(), "ok", "ok")
+
+    async def main() -> None:
+        call = bench.single(breaker, service=bench.script(*script))
+        for wait in (1.0, 1.0, 1.0, 1.0, 9.0, 0.0, 10.0, 0.0):
+            await bench.sleep(wait)
+            await bench.get(call())
+
+    bench.run(main())
+    quiet_kinds = {"rejected", "opened", "half_opened", "closed"}
+    assert told == [event for event in everything if event.probe or event.kind in quiet_kinds]
+    assert {event.kind for event in told} == quiet_kinds | {"admitted", "succeeded", "failed"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_alone_it_hears_the_same(bench: Any, stream: bool) -> None:
+    """A listener without traffic hears the same whether or not another hears everything, in calls and in streams."""
+
+    def told_by(both: bool) -> list[BreakerEvent]:
+        breaker = bench.breaker(failure_threshold=1)
+        told: list[BreakerEvent] = []
+        breaker.listen(told.append, traffic=False)
+        if both:
+            breaker.listen(lambda event: None)
+
+        async def main() -> None:
+            service = bench.script("ok", OSError(), "ok", "ok", OSError())
+            call = bench.single(breaker, service=service)
+            for wait in (1.0, 1.0, 1.0, 10.0, 0.0, 1.0, 1.0):
+                await bench.sleep(wait)
+                await bench.get(call())
+
+        async def streams() -> None:
+            outcomes = iter([None, OSError(), None, None, OSError()])
+
+            async def chunks() -> Any:
+                yield 1
+                if (error := next(outcomes)) is not None:
+                    raise error
+
+            stream = bench.stream(breaker, service=chunks)
+            for wait in (1.0, 1.0, 1.0, 10.0, 0.0, 1.0, 1.0):
+                await bench.sleep(wait)
+                await bench.get(bench.read(stream()))
+
+        bench.run(streams() if stream else main())
+        return told
+
+    alone = told_by(False)
+    assert [event.kind for event in alone][:3] == ["opened", "rejected", "half_opened"]
+    assert alone == told_by(True)
