@@ -126,7 +126,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
 
         Args:
             listener: takes a `BreakerEvent`.
-            traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic then costs nothing.
+            traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic costs nothing.
         """
         heard = self._listeners if traffic else self._quiet
         heard.append(listener)

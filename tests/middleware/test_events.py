@@ -250,8 +250,10 @@ def test_who_does_not_care_for_traffic_hears_the_rest(bench: Any) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_alone_it_hears_the_same(bench: Any, stream: bool) -> None:
     """A listener without traffic hears the same whether or not another hears everything, in calls and in streams."""
+    new_bench = type(bench)
 
     def told_by(both: bool) -> list[BreakerEvent]:
+        bench = new_bench()
         breaker = bench.breaker(failure_threshold=1)
         told: list[BreakerEvent] = []
         breaker.listen(told.append, traffic=False)
