@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -27,7 +27,7 @@ from labkit.config.nearest import nearest
 from labkit.config.stack import FunctionConfig, Path, Position, StackConfig
 from labkit.errors import ConfigError
 
-__all__ = ["MAX_BYTES", "UNREADABLE", "load_stack_config"]
+__all__ = ["MAX_BYTES", "UNREADABLE", "load_stack_config", "open_document", "read_stack_config", "refused"]
 
 MAX_BYTES = 262_144
 """The longest file that is read; a stack has a few thousand bytes."""
@@ -95,23 +95,65 @@ def load_stack_config(
     ...
     labkit.errors.ConfigError: lesson.yaml:1: unknown key 'timout' in middleware 'b' (timeout); allowed: timeout, timeout_message, enabled and the toolkit's keys for components; did you mean 'timeout'?
     """  # noqa: E501 - one sentence
+    return read_stack_config(*open_document(path_or_text, name=name, environ=environ), lenient=lenient)
+
+
+def open_document(
+    path_or_text: str | os.PathLike[str] | bytes,
+    *,
+    name: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> tuple[Document, Report]:
+    """Read a YAML file or text as nodes, for a reader of a file that holds more than a stack. See `load_stack_config`.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     data, label = _source(path_or_text, name)
     report = Report(label)
     text = _decoded(data, report)
-    config = None
     if text is not None:
         try:
-            config = _Reader(text, report, lenient, os.environ if environ is None else environ).read()
+            return Document(expand(text, report, os.environ if environ is None else environ), report), report
         except TooMuch:
             pass
         except RecursionError:
             report.add("too-deep", "the values are nested too deep for what is left of the interpreter's stack")
+    raise refused(report)
+
+
+def read_stack_config(
+    document: Document, report: Report, *, lenient: bool = False, also: Sequence[str] = ()
+) -> StackConfig:
+    """Read the stack's sections of a document. See `load_stack_config`.
+
+    Args:
+        document: what was read.
+        report: takes the findings; those that it has already count as well.
+        lenient: load unknown keys of a middleware with a warning.
+        also: sections that belong to somebody else.
+
+    Raises:
+        ConfigError: it has faults.
+    """
+    config = None
+    try:
+        config = _Reader(document, report, lenient, also).read()
+    except TooMuch:
+        pass
+    except RecursionError:
+        report.add("too-deep", "the values are nested too deep for what is left of the interpreter's stack")
+    if config is None or any(finding.severity == "error" for finding in report.findings):
+        raise refused(report)
+    config.warnings = tuple(in_order(report.findings))
+    return config
+
+
+def refused(report: Report) -> ConfigError:
+    """What to raise for a report with errors: their sentences, one a line."""
     findings = in_order(report.findings)
     errors = [finding for finding in findings if finding.severity == "error"]
-    if config is None or errors:
-        raise ConfigError("\n".join(finding.message for finding in errors), findings)
-    config.warnings = tuple(findings)
-    return config
+    return ConfigError("\n".join(finding.message for finding in errors), findings)
 
 
 # ----------------------------------------------------------------------------------------------------- reading the file
@@ -179,12 +221,13 @@ def _decoded(data: bytes, report: Report) -> str | None:
 
 
 class _Reader:
-    """One reading of one text."""
+    """One reading of one document."""
 
-    def __init__(self, text: str, report: Report, lenient: bool, environ: Mapping[str, str]) -> None:
+    def __init__(self, document: Document, report: Report, lenient: bool, also: Sequence[str]) -> None:
         self._report = report
         self._lenient = lenient
-        self._doc = Document(expand(text, report, environ), report)
+        self._also = tuple(also)
+        self._doc = document
         self._types = middleware_types()
         self._positions: dict[Path, Position] = {}
         self._unsound: set[str] = set()
@@ -241,8 +284,8 @@ class _Reader:
                     key=name,
                     allowed="'_type' and settings" if name == "workflow" else "names, each with '_type' and settings",
                 )
-        elif name not in _TOOLKIT_SECTIONS:
-            known = (*_OWN_SECTIONS, *_TOOLKIT_SECTIONS)
+        elif name not in _TOOLKIT_SECTIONS and name not in self._also:
+            known = (*_OWN_SECTIONS, *_TOOLKIT_SECTIONS, *self._also)
             near = nearest(name, known, letters_only=True)
             shown = printable(str(getattr(key, "value", name)))
             if near is not None:
