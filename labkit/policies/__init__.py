@@ -5,24 +5,34 @@ Each module holds one machine and its table of transitions, from which the diagr
 
 from __future__ import annotations
 
-from labkit.policies._machine import Outcome, Permit, Rejection, Transition
+from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejection, Transition
+from labkit.policies.bulkhead import BulkheadPolicy, BulkheadSnapshot
 from labkit.policies.circuit_breaker import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState
 from labkit.policies.fallback import FallbackDecision, FallbackPolicy
 from labkit.policies.retry import GiveUp, RetryPolicy, Wait
+from labkit.policies.retry_budget import RetryBudgetPolicy, RetryBudgetSnapshot
 from labkit.policies.timeout import TimeoutPolicy
+from labkit.policies.window_circuit_breaker import WindowBreakerSnapshot, WindowCircuitBreakerPolicy
 
 __all__ = [
     "BreakerSnapshot",
+    "BulkheadPolicy",
+    "BulkheadSnapshot",
     "CircuitBreakerPolicy",
     "CircuitBreakerState",
     "FallbackDecision",
     "FallbackPolicy",
+    "GenerationPermit",
     "GiveUp",
     "Outcome",
     "Permit",
     "Rejection",
+    "RetryBudgetPolicy",
+    "RetryBudgetSnapshot",
     "RetryPolicy",
     "TimeoutPolicy",
     "Transition",
     "Wait",
+    "WindowBreakerSnapshot",
+    "WindowCircuitBreakerPolicy",
 ]
