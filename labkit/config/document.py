@@ -8,6 +8,7 @@ end: an anchor inside itself, aliases of aliases of aliases.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -15,6 +16,7 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 
 from labkit.config.environment import ExpandedText
 from labkit.config.findings import Report, TooMuch, printable, quoted
+from labkit.config.nearest import nearest
 from labkit.config.stack import Path, Position
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "Document"]
@@ -151,6 +153,69 @@ class Document:
             if written != text:
                 return f"{written}, which YAML reads as {text}"
         return text
+
+    # --------------------------------------------------------------------------------------------- a change, on a copy
+
+    def copy(self, report: Report) -> Document:
+        """Return the same nodes as a document of its own, whose findings go to another report."""
+        twin = object.__new__(Document)
+        twin._expanded = self._expanded
+        twin._report = report
+        twin._loader = _Loader("")
+        twin.unreadable = set()
+        twin.root = None if self.root is None else _copied(self.root, {})
+        return twin
+
+    def put(self, path: Sequence[str], text: str) -> None:
+        """Set the value at a path of keys (and of places in lists, from 0) to what a text says as YAML.
+
+        The last key may be new; what stands before it must be there. The new value stands, for sentences, where the
+        old one stood, or else the mapping around it.
+
+        Raises:
+            LookupError: there is no such place; a sentence.
+            ValueError: the text is not one YAML value; a sentence.
+        """
+        try:
+            new = yaml.compose(text, yaml.SafeLoader) or ScalarNode(f"{_TAG}null", "")
+        except yaml.YAMLError:
+            raise ValueError(f"{quoted(text)} is not a YAML value") from None
+        node = self.root
+        for depth, key in enumerate(path):
+            before = ".".join(path[:depth]) or "the file"
+            last = depth + 1 == len(path)
+            if isinstance(node, MappingNode) and self.is_mapping(node):
+                entries = self.entries(node)
+                name: Any = key if key in entries else next((one for one in entries if str(one) == key), key)
+                if name in entries:
+                    child = entries[name][1]
+                    if last:
+                        _place_at(new, child.start_mark)
+                        node.value = [(k, new if v is child and self.value(k) == name else v) for k, v in node.value]
+                elif last:
+                    _place_at(new, node.start_mark)
+                    node.value.append((ScalarNode(f"{_TAG}str", key, node.start_mark, node.start_mark), new))
+                    break
+                else:
+                    near = nearest(key, [str(one) for one in entries])
+                    raise LookupError(
+                        f"there is no '{printable(key)}' in {before}"
+                        + (f"; did you mean '{printable(near)}'?" if near else f"; there are {_some(entries)}")
+                    )
+            elif isinstance(node, SequenceNode) and self.is_list(node):
+                if not key.isdecimal() or int(key) >= len(node.value):
+                    raise LookupError(
+                        f"{before} is a list of {len(node.value)}, and '{printable(key)}' is no place in it "
+                        "(the first is 0)"
+                    )
+                child = node.value[int(key)]
+                if last:
+                    _place_at(new, child.start_mark)
+                    node.value[int(key)] = new
+            else:
+                raise LookupError(f"{before} is a single value, and nothing is inside it")
+            node = child
+        self._loader.constructed_objects.clear()  # it remembers what a mapping held before
 
     # ----------------------------------------------------------------------------------------------- once, at the start
 
@@ -298,6 +363,35 @@ def _children(node: Node) -> list[Node]:
     if isinstance(node, MappingNode):
         return [one for pair in node.value for one in pair]
     return list(node.value) if isinstance(node, SequenceNode) else []
+
+
+def _copied(node: Node, made: dict[int, Any]) -> Any:
+    """A copy of a node with all that is in it; an alias stays one."""
+    twin: Any = made.get(id(node))
+    if twin is not None:
+        return twin
+    if isinstance(node, ScalarNode):
+        twin = made[id(node)] = ScalarNode(node.tag, node.value, node.start_mark, node.end_mark, node.style)
+        return twin
+    kind: Any = type(node)
+    twin = made[id(node)] = kind(node.tag, [], node.start_mark, node.end_mark)
+    if isinstance(node, MappingNode):
+        twin.value = [(_copied(key, made), _copied(value, made)) for key, value in node.value]
+    else:
+        twin.value = [_copied(one, made) for one in node.value]
+    return twin
+
+
+def _place_at(node: Node, mark: Any) -> None:
+    """Let a node, and all that is in it, stand at another place."""
+    node.start_mark = mark
+    for child in _children(node):
+        _place_at(child, mark)
+
+
+def _some(names: Iterable[Any], most: int = 8) -> str:
+    words = [printable(str(name)) for name in names]
+    return ", ".join(words[:most]) + (", ..." if len(words) > most else "") if words else "no keys"
 
 
 def _place(path: Path) -> str:

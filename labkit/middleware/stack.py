@@ -78,7 +78,10 @@ class Stack:
             chain = FunctionMiddlewareChain(
                 middleware=validate_middleware([self._listed(name, one) for one in function.middleware]),
                 context=FunctionMiddlewareContext(
-                    name=name, config=function.settings, description=function.settings.get("description")
+                    # labkit's key, to show two functions under one name, as the toolkit's methods of components are
+                    name=function.settings.get("context_name") or name,
+                    config=function.settings,
+                    description=function.settings.get("description"),
                 ),
             )
             call, stream = _faces(service)
@@ -114,10 +117,14 @@ class Stack:
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         """Call a function through its middleware, for one result."""
+        return self.caller(function)(*args, **kwargs)
+
+    def caller(self, function: str) -> CallNext:
+        """What `call` would await: the function in its middleware, to be called again and again."""
         found = self._single.get(function)
         if found is None:
             raise self._unknown(function, self._single, "called for one result")
-        return found(*args, **kwargs)
+        return found
 
     def stream(self, function: str, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Call a function through its middleware, for a stream of chunks."""
