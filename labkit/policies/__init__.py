@@ -9,6 +9,8 @@ from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejectio
 from labkit.policies.bulkhead import BulkheadPolicy, BulkheadSnapshot
 from labkit.policies.circuit_breaker import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState
 from labkit.policies.fallback import FallbackDecision, FallbackPolicy
+from labkit.policies.guarded_circuit_breaker import GuardedBreakerSnapshot, GuardedCircuitBreakerPolicy
+from labkit.policies.probe_lease import Lease
 from labkit.policies.retry import GiveUp, RetryPolicy, Wait
 from labkit.policies.retry_budget import RetryBudgetPolicy, RetryBudgetSnapshot
 from labkit.policies.timeout import TimeoutPolicy
@@ -24,6 +26,9 @@ __all__ = [
     "FallbackPolicy",
     "GenerationPermit",
     "GiveUp",
+    "GuardedBreakerSnapshot",
+    "GuardedCircuitBreakerPolicy",
+    "Lease",
     "Outcome",
     "Permit",
     "Rejection",
