@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from labkit.config.checks import check_alternatives as check_alternatives
+    from labkit.config.checks import check_budgets as check_budgets
     from labkit.config.checks import check_stack as check_stack
     from labkit.config.findings import Finding as Finding
     from labkit.config.loader import load_stack_config as load_stack_config
     from labkit.config.models import AllowedComponentFunctions as AllowedComponentFunctions
+    from labkit.config.models import BulkheadMiddlewareConfig as BulkheadMiddlewareConfig
     from labkit.config.models import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
     from labkit.config.models import FallbackMiddlewareConfig as FallbackMiddlewareConfig
     from labkit.config.models import MiddlewareConfig as MiddlewareConfig
     from labkit.config.models import RegisteredMiddleware as RegisteredMiddleware
+    from labkit.config.models import RetryBudgetMiddlewareConfig as RetryBudgetMiddlewareConfig
     from labkit.config.models import RetryMiddlewareConfig as RetryMiddlewareConfig
     from labkit.config.models import TimeoutMiddlewareConfig as TimeoutMiddlewareConfig
+    from labkit.config.models import WindowCircuitBreakerMiddlewareConfig as WindowCircuitBreakerMiddlewareConfig
     from labkit.config.models import middleware_types as middleware_types
     from labkit.config.models import register_middleware_config as register_middleware_config
     from labkit.config.stack import FunctionConfig as FunctionConfig
@@ -30,16 +34,20 @@ if TYPE_CHECKING:
 
 _HOME_OF = {
     "AllowedComponentFunctions": "models",
+    "BulkheadMiddlewareConfig": "models",
     "CircuitBreakerMiddlewareConfig": "models",
     "FallbackMiddlewareConfig": "models",
     "Finding": "findings",
     "FunctionConfig": "stack",
     "MiddlewareConfig": "models",
     "RegisteredMiddleware": "models",
+    "RetryBudgetMiddlewareConfig": "models",
     "RetryMiddlewareConfig": "models",
     "StackConfig": "stack",
     "TimeoutMiddlewareConfig": "models",
+    "WindowCircuitBreakerMiddlewareConfig": "models",
     "check_alternatives": "checks",
+    "check_budgets": "checks",
     "check_stack": "checks",
     "load_stack_config": "loader",
     "middleware_types": "models",
@@ -48,16 +56,20 @@ _HOME_OF = {
 
 __all__ = [
     "AllowedComponentFunctions",
+    "BulkheadMiddlewareConfig",
     "CircuitBreakerMiddlewareConfig",
     "FallbackMiddlewareConfig",
     "Finding",
     "FunctionConfig",
     "MiddlewareConfig",
     "RegisteredMiddleware",
+    "RetryBudgetMiddlewareConfig",
     "RetryMiddlewareConfig",
     "StackConfig",
     "TimeoutMiddlewareConfig",
+    "WindowCircuitBreakerMiddlewareConfig",
     "check_alternatives",
+    "check_budgets",
     "check_stack",
     "load_stack_config",
     "middleware_types",

@@ -12,11 +12,16 @@ from contextlib import suppress
 
 import labkit.errors
 from labkit.config.findings import Finding, Report, TooMuch, in_order, printable, quoted
-from labkit.config.models import DynamicMiddlewareConfig, FallbackMiddlewareConfig, RetryMiddlewareConfig
+from labkit.config.models import (
+    DynamicMiddlewareConfig,
+    FallbackMiddlewareConfig,
+    RetryBudgetMiddlewareConfig,
+    RetryMiddlewareConfig,
+)
 from labkit.config.nearest import nearest
 from labkit.config.stack import FunctionConfig, StackConfig
 
-__all__ = ["check_alternatives", "check_stack"]
+__all__ = ["check_alternatives", "check_budgets", "check_stack"]
 
 _ATTACHING = ("workflow_functions", "register_workflow_functions")
 _TOLD_APART_BY = ("description",)  # settings that do not tell which service it is
@@ -68,6 +73,18 @@ def check_alternatives(config: StackConfig) -> list[Finding]:
     return in_order(report.findings)
 
 
+def check_budgets(config: StackConfig) -> list[Finding]:
+    """Find the budgets that a retry names and that are none. Every finding is an error; an empty list means none.
+
+    >>> print(*check_budgets(StackConfig({"again": RetryMiddlewareConfig(budget="shared")})))
+    'budget' of middleware 'again' (retry) names 'shared', which is no retry_budget; allowed: the name of a retry_budget, or null
+    """  # noqa: E501 - one sentence
+    report = Report(config.source)
+    with suppress(TooMuch):
+        _check_budgets(config, report, ())
+    return in_order(report.findings)
+
+
 def _check_all(config: StackConfig, report: Report, unsound: Collection[str], not_run: Mapping[str, str]) -> None:
     _check_lists(config, report, {*config.middleware, *unsound, *not_run}, not_run)
     _check_tool_names(config, report)
@@ -79,6 +96,7 @@ def _check_all(config: StackConfig, report: Report, unsound: Collection[str], no
         if isinstance(middleware, FallbackMiddlewareConfig):
             _check_exceptions(config, report, name, "errors", middleware.errors)
         _check_endless(config, report, name, middleware)
+    _check_budgets(config, report, unsound)
     _check_alternatives(config, report)
 
 
@@ -96,7 +114,8 @@ def _owners(config: StackConfig) -> Iterator[tuple[tuple[str, ...], str, Functio
 
 
 def _check_lists(config: StackConfig, report: Report, defined: Collection[str], not_run: Mapping[str, str]) -> None:
-    used: set[str] = set()
+    budgets = _budgets(config)
+    used = _named_budgets(config)
     meant: set[str | None] = set()  # a misspelt name is one fault, not two
     for path, owner, function in _owners(config):
         listed: set[str] = set()
@@ -129,6 +148,15 @@ def _check_lists(config: StackConfig, report: Report, defined: Collection[str], 
                     allowed=_names(defined) or "a name defined in the section 'middleware', which has none",
                     nearest=nearest(name, defined),
                 )
+            elif name in budgets:
+                report.add(
+                    "not-acted-on",
+                    f"{owner} lists the retry budget '{printable(name)}', which does nothing in a list: name it as the "
+                    "'budget' of a retry",
+                    at,
+                    severity="warning",
+                    key=name,
+                )
             listed.add(name)
         used |= listed
         meant |= {nearest(name, defined) for name in listed if name not in defined}
@@ -138,7 +166,8 @@ def _check_lists(config: StackConfig, report: Report, defined: Collection[str], 
             continue
         report.add(
             "unused",
-            f"middleware '{printable(name)}' is defined and no function lists it",
+            f"middleware '{printable(name)}' is defined and no "
+            + ("retry names it as its 'budget'" if name in budgets else "function lists it"),
             config.position("middleware", name),
             severity="warning",
             key=name,
@@ -209,6 +238,9 @@ def _check_attaching(config: StackConfig, report: Report, name: str, middleware:
 def _check_endless(config: StackConfig, report: Report, name: str, middleware: object) -> None:
     effects = {
         "cooldown_period": "an open breaker never lets a call try again",
+        "open_duration": "an open breaker never lets a call try again",
+        "max_open_duration": "OPEN has no cap, as with null",
+        "max_wait": "a call waits without limit, as with null",
         "probe_timeout": "a probe has no limit, as with null",
         "timeout": "no call is ever ended",
         "time_budget": "an operation has no limit, as with null",
@@ -259,6 +291,36 @@ def _check_exceptions(config: StackConfig, report: Report, name: str, key: str, 
 def _is_dotted(name: str) -> bool:
     parts = name.split(".")
     return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+# -------------------------------------------------------------------------------------------------------------- budgets
+
+
+def _budgets(config: StackConfig) -> list[str]:
+    return [name for name, one in config.middleware.items() if isinstance(one, RetryBudgetMiddlewareConfig)]
+
+
+def _named_budgets(config: StackConfig) -> set[str]:
+    retries = (one for one in config.middleware.values() if isinstance(one, RetryMiddlewareConfig))
+    return {retry.budget for retry in retries if retry.budget is not None}
+
+
+def _check_budgets(config: StackConfig, report: Report, unsound: Collection[str]) -> None:
+    budgets = _budgets(config)
+    for name, retry in config.middleware.items():
+        if not isinstance(retry, RetryMiddlewareConfig) or retry.budget is None:
+            continue
+        if retry.budget not in budgets and retry.budget not in unsound:
+            report.add(
+                "undefined",
+                f"'budget' of middleware '{printable(name)}' (retry) names '{printable(retry.budget)}', which is no "
+                "retry_budget",
+                config.position("middleware", name, "budget"),
+                key="budget",
+                found=retry.budget,
+                allowed=f"{_names(budgets)}, or null" if budgets else "the name of a retry_budget, or null",
+                nearest=nearest(retry.budget, budgets),
+            )
 
 
 # --------------------------------------------------------------------------------------------------------- alternatives

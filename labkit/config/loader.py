@@ -465,7 +465,8 @@ class _Reader:
         except ValidationError as error:
             errors = error.errors(include_url=False)
         for one in errors:
-            if not (one["type"] == "missing" and one["loc"][0] in said):
+            said_already = one["loc"][0] in said if one["type"] == "missing" else one["type"] == "at_odds" and said
+            if not said_already:
                 self._refused(what, key, entries, model, one)
         if not (self._lenient and all(one["type"] == "extra_forbidden" for one in errors)):
             return None
@@ -544,6 +545,11 @@ class _Reader:
     ) -> None:
         """Put one of pydantic's errors into a sentence."""
         loc = error["loc"]
+        if error["type"] == "at_odds":
+            blamed, found, allowed = (error["ctx"][name] for name in ("key", "found", "allowed"))
+            at = self._doc.position(entries[blamed][0] if blamed in entries else key)
+            self._report.add("at-odds", f"{what}: {found}", at, key=blamed or None, allowed=allowed)
+            return
         field = str(loc[0]) if loc else ""
         info = model.model_fields.get(field)
         extra = info.json_schema_extra if info is not None else None

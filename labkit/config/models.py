@@ -2,7 +2,7 @@
 
 `circuit_breaker` and `timeout` have the toolkit's own names, defaults, rules and conversions (NeMo Agent Toolkit 1.9.0:
 `failure_threshold: "4"` is 4, `true` is 1, 2.5 is refused). One thing differs on purpose: an unknown key is refused,
-where the toolkit ignores it in silence. `retry` and `fallback` are labkit's own.
+where the toolkit ignores it in silence. The other types are labkit's own.
 
 The models are plain pydantic models: made from Python they need no YAML, and raise pydantic's `ValidationError`.
 """
@@ -11,25 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "TOOLKIT_ONLY_TYPES",
     "AllowedComponentFunctions",
+    "BulkheadMiddlewareConfig",
     "CircuitBreakerMiddlewareConfig",
     "FallbackMiddlewareConfig",
     "MiddlewareConfig",
     "RegisteredMiddleware",
+    "RetryBudgetMiddlewareConfig",
     "RetryMiddlewareConfig",
     "TimeoutMiddlewareConfig",
+    "WindowCircuitBreakerMiddlewareConfig",
     "middleware_types",
     "register_middleware_config",
 ]
 
 COUNT = "a whole number greater than 0"
 SECONDS = "a number of seconds greater than 0, without a unit"
+PERIOD = "a number of seconds, 0.001 or more, without a unit"
 TEXT = "a text or null"
 SWITCH = "true or false"
 NAMES = "a list of names"
@@ -59,6 +64,14 @@ class MiddlewareConfig(BaseModel):
 
     type: str = Field(alias="_type", repr=False)
     enabled: bool = setting(True, SWITCH, "Whether the middleware acts; read once, when the chain is built.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        before = self.__dict__.copy()
+        try:
+            super().__setattr__(name, value)
+        except ValidationError:
+            self.__dict__.update(before)  # pydantic keeps a value that only a rule between settings refuses
+            raise
 
     @property
     def type_(self) -> str:
@@ -198,6 +211,9 @@ class RetryMiddlewareConfig(MiddlewareConfig):
     retry_on: list[str] = setting(
         ["ConnectionError", "TimeoutError", "DependencyError"], EXCEPTIONS, "Exceptions that are worth another attempt."
     )
+    budget: str | None = setting(
+        None, "the name of a retry_budget, or null", "The budget that it shares; null: no budget."
+    )
 
 
 class FallbackMiddlewareConfig(MiddlewareConfig):
@@ -222,6 +238,127 @@ class FallbackMiddlewareConfig(MiddlewareConfig):
     reason: str | None = setting(None, TEXT, "Told to the caller; null: the error's own text.")
     alternative: str | None = setting(None, "the name of a function, or null", "The function to call instead.")
     approved: bool = setting(False, SWITCH, "Whether the alternative may be used at all.")
+
+
+class WindowCircuitBreakerMiddlewareConfig(MiddlewareConfig):
+    """Settings of labkit's breaker that counts over time (`_type: window_circuit_breaker`); the toolkit has none.
+
+    It counts in one of two ways: `failure_threshold` failures within one `interval`, or a `failure_rate` in a sliding
+    `window` that holds at least `minimum_calls`.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, a key is unknown, or the way of counting is not one of the two.
+
+    >>> WindowCircuitBreakerMiddlewareConfig(failure_threshold=30, interval=60).open_duration
+    60.0
+    """
+
+    type: Literal["window_circuit_breaker"] = Field("window_circuit_breaker", alias="_type", repr=False)
+    failure_threshold: int | None = setting(
+        None, f"{COUNT}, or null", "Failures within one interval that open the breaker.", gt=0
+    )
+    interval: FiniteFloat | None = setting(
+        None, f"{PERIOD}, or null", "Seconds after which the count of failures is 0 again.", ge=0.001
+    )
+    failure_rate: float | None = setting(
+        None,
+        "a share greater than 0 and at most 1, or null",
+        "Share of failures in the window that opens it.",
+        gt=0,
+        le=1,
+    )
+    window: FiniteFloat | None = setting(None, f"{PERIOD}, or null", "Seconds for which an outcome counts.", ge=0.001)
+    minimum_calls: int | None = setting(
+        None, f"{COUNT}, or null", "Calls in the window from which on the rate counts; null: 10.", gt=0
+    )
+    open_duration: float = setting(60.0, SECONDS, "Seconds that OPEN lasts at least, the first time.", gt=0)
+    open_factor: FiniteFloat = setting(
+        1.0, "a number, 1 or more", "By what a failed probe makes the next OPEN longer.", ge=1
+    )
+    max_open_duration: float | None = setting(
+        None, f"{SECONDS}, or null", "Seconds that OPEN never exceeds; null: without a cap.", gt=0
+    )
+    half_open_requests: int = setting(1, COUNT, "Probes that may be in flight at once.", gt=0)
+    half_open_successes: int = setting(1, COUNT, "Consecutive successful probes that close it.", gt=0)
+    probe_timeout: float | None = setting(
+        None, f"{SECONDS}, or null", "Seconds that a probe may take; null: without limit.", gt=0
+    )
+    circuit_breaker_message: str | None = setting(None, TEXT, "Appended to the text of a rejection.")
+
+    @model_validator(mode="after")
+    def _counts_in_one_way(self) -> Self:
+        given = [key for key in (*_BY_INTERVAL, *_BY_RATE) if getattr(self, key) is not None]
+        if not given:
+            raise _at_odds("", "it is not said what opens it", _ONE_WAY)
+        way = _BY_INTERVAL if given[0] in _BY_INTERVAL else _BY_RATE
+        for key in given:
+            if key not in way:
+                raise _at_odds(key, f"'{key}' is set beside '{given[0]}'", _ONE_WAY)
+        for key in way[:2]:
+            if key not in given:
+                raise _at_odds(given[0], f"'{given[0]}' is set without '{key}'", _ONE_WAY)
+        if self.max_open_duration is not None and self.max_open_duration < self.open_duration:
+            found = f"'max_open_duration' is less than 'open_duration', {self.open_duration:g} s"
+            raise _at_odds("max_open_duration", found, "that or more, or null")
+        return self
+
+
+_BY_INTERVAL = ("failure_threshold", "interval")
+_BY_RATE = ("failure_rate", "window", "minimum_calls")
+_ONE_WAY = "either 'failure_threshold' with 'interval', or 'failure_rate' with 'window'"
+
+
+class BulkheadMiddlewareConfig(MiddlewareConfig):
+    """Settings of labkit's bulkhead (`_type: bulkhead`); the toolkit has none.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, `max_concurrent` is missing, or a key is unknown.
+
+    >>> BulkheadMiddlewareConfig(max_concurrent=8).max_queue
+    0
+    """
+
+    type: Literal["bulkhead"] = Field("bulkhead", alias="_type", repr=False)
+    max_concurrent: int = setting(..., COUNT, "Calls of one function that may run at once.", gt=0)
+    max_queue: int = setting(0, "a whole number, 0 or more", "Calls of one function that may wait for a place.", ge=0)
+    max_wait: float | None = setting(
+        None, f"{SECONDS}, or null", "Seconds that a call waits for a place; null: without limit.", gt=0
+    )
+
+
+class RetryBudgetMiddlewareConfig(MiddlewareConfig):
+    """Settings of labkit's retry budget (`_type: retry_budget`); the toolkit has none.
+
+    No function lists it: a `retry` names it as its `budget`. Every first attempt earns `ratio` tokens, every retry
+    spends one, and without a token nothing is retried. Retries that name the same budget share it, for each function
+    by itself.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, or a key is unknown.
+
+    >>> RetryBudgetMiddlewareConfig(ratio=0.2).max_tokens
+    10.0
+    """
+
+    type: Literal["retry_budget"] = Field("retry_budget", alias="_type", repr=False)
+    ratio: float = setting(0.1, "a number from 0.001 to 1", "Tokens that a first attempt earns.", ge=0.001, le=1)
+    max_tokens: FiniteFloat = setting(10.0, "a number, 1 or more", "Tokens that are saved up at most.", ge=1)
+    initial_tokens: FiniteFloat | None = setting(
+        None, "a number, 0 or more, or null", "Tokens at the beginning; null: max_tokens.", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _begins_within_its_cap(self) -> Self:
+        if self.initial_tokens is not None and self.initial_tokens > self.max_tokens:
+            found = f"'initial_tokens' is more than 'max_tokens', {self.max_tokens:g}"
+            raise _at_odds("initial_tokens", found, "that or less, or null")
+        return self
+
+
+def _at_odds(key: str, found: str, allowed: str) -> PydanticCustomError:
+    """Return the error of settings that do not go together; `key` is the one to blame."""
+    what = {"key": key, "found": found, "allowed": allowed}
+    return PydanticCustomError("at_odds", "{found}; allowed: {allowed}", what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +416,6 @@ register_middleware_config(CircuitBreakerMiddlewareConfig, toolkit=True)
 register_middleware_config(TimeoutMiddlewareConfig, toolkit=True)
 register_middleware_config(RetryMiddlewareConfig)
 register_middleware_config(FallbackMiddlewareConfig)
+register_middleware_config(WindowCircuitBreakerMiddlewareConfig)
+register_middleware_config(BulkheadMiddlewareConfig)
+register_middleware_config(RetryBudgetMiddlewareConfig)

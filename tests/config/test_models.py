@@ -183,6 +183,7 @@ def test_own_types_have_the_contracts_defaults() -> None:
         "seed": 0,
         "time_budget": None,
         "retry_on": ["ConnectionError", "TimeoutError", "DependencyError"],
+        "budget": None,
     }
     assert fallback.model_dump(exclude={"type"}) == {
         "enabled": True,
@@ -202,24 +203,26 @@ def test_defaults_are_not_shared() -> None:
 def test_types_say_whose_they_are() -> None:
     """The register tells the toolkit's types from labkit's own."""
     whose = {name: entry.toolkit for name, entry in middleware_types().items()}
-    assert whose == {"circuit_breaker": True, "timeout": True, "retry": False, "fallback": False}
+    toolkits = {name for name, is_theirs in whose.items() if is_theirs}
+    assert toolkits == {"circuit_breaker", "timeout"}
+    assert {"retry", "fallback", "window_circuit_breaker", "bulkhead", "retry_budget"} <= set(whose)
 
 
 def test_a_new_type_is_known_to_the_loader(register: Any) -> None:
     """A model that is registered is read from YAML, keys checked, like those that were there before."""
 
     @register
-    class Bulkhead(MiddlewareConfig):
-        type: Literal["bulkhead"] = Field("bulkhead", alias="_type")
+    class Throttle(MiddlewareConfig):
+        type: Literal["throttle"] = Field("throttle", alias="_type")
         permits: int = Field(8, gt=0)
 
-    text = "middleware: {b: {_type: bulkhead, %s}}\nfunctions: {f: {_type: f, middleware: [b]}}"
-    assert load_stack_config(text % "permits: 2").middleware["b"] == Bulkhead(permits=2)
+    text = "middleware: {b: {_type: throttle, %s}}\nfunctions: {f: {_type: f, middleware: [b]}}"
+    assert load_stack_config(text % "permits: 2").middleware["b"] == Throttle(permits=2)
     with pytest.raises(
-        ConfigError, match=r"'permit' in middleware 'b' .bulkhead.; allowed: permits, enabled; did you mean 'permits'"
+        ConfigError, match=r"'permit' in middleware 'b' .throttle.; allowed: permits, enabled; did you mean 'permits'"
     ):
         load_stack_config(text % "permit: 2")
-    assert middleware_types()["bulkhead"].toolkit is False
+    assert middleware_types()["throttle"].toolkit is False
 
 
 def test_a_taken_type_is_not_replaced(register: Any) -> None:
