@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "BulkheadFullError",
     "BusinessRejection",
     "CircuitBreakerOpenError",
     "ClockError",
@@ -114,6 +115,24 @@ class CircuitBreakerOpenError(LabkitError, RuntimeError):
     def retry_after(self) -> float | None:
         """Seconds until a call may be admitted as a probe, or None when the breaker cannot know."""
         return self.args[2] if len(self.args) > 2 else None
+
+
+class BulkheadFullError(LabkitError, RuntimeError):
+    """A bulkhead turned the call away before it reached the dependency. Its arguments are the text and the target.
+
+    Example:
+        >>> error = BulkheadFullError("The bulkhead of 'parts' is full.", "parts")
+        >>> str(error), error.target
+        ("The bulkhead of 'parts' is full.", 'parts')
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    @property
+    def target(self) -> str | None:
+        """The name under which the bulkhead keeps its places, or None when raised by hand."""
+        return self.args[1] if len(self.args) > 1 else None
 
 
 def exception_named(name: str) -> type[Exception]:
