@@ -20,6 +20,8 @@ __all__ = [
     "ForeignAwaitableError",
     "LabkitError",
     "MiddlewareError",
+    "OverloadedError",
+    "RateLimitedError",
     "ServiceError",
     "TraceFormatError",
     "VirtualLoopError",
@@ -80,11 +82,42 @@ class CourseError(LabkitError):
 
 
 class ServiceError(LabkitError):
-    """A mock service cannot be started or told what to do."""
+    """A mock service cannot be started or told what to do.
+
+    Attributes:
+        path: where in the service's settings the fault stands, such as ("faults", 1, "seconds"); empty where that
+            means nothing.
+    """
+
+    def __init__(self, message: str, path: Sequence[str | int] = ()) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
 
 
 class DependencyError(LabkitError):
     """The dependency failed in a way that counts: it answered with a server error, or its reply broke off."""
+
+
+class OverloadedError(DependencyError):
+    """The dependency turned the call away at once (503): all of its workers are busy, and its queue is full."""
+
+
+class RateLimitedError(DependencyError):
+    """The dependency has had enough calls for now (429). Its arguments are the text and `retry_after`.
+
+    Example:
+        >>> error = RateLimitedError("too many calls", 0.5)
+        >>> str(error), error.retry_after
+        ('too many calls', 0.5)
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds until a call may pass again, or None where the dependency does not say."""
+        return self.args[1] if len(self.args) > 1 else None
 
 
 class BusinessRejection(LabkitError):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from labkit.services.adapter import InProcessAdapter, PartsAdapter, SwallowingAdapter
-from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Window
+from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Period, Window
 from labkit.services.latency import Latency
 from labkit.services.mock import Attempt, MockService
 from labkit.services.parts import PartsAvailability, StockReply
+from labkit.services.registry import make_adapter, make_service, register_adapter, register_service
 
 if TYPE_CHECKING:
     from labkit.services.http_server import HttpService, HttpServiceThread
@@ -30,9 +31,14 @@ __all__ = [
     "MockService",
     "PartsAdapter",
     "PartsAvailability",
+    "Period",
     "StockReply",
     "SwallowingAdapter",
     "Window",
+    "make_adapter",
+    "make_service",
+    "register_adapter",
+    "register_service",
 ]
 
 

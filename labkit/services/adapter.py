@@ -9,7 +9,8 @@ the right kind, and whatever is a fact of the business has to leave it as a valu
 | 404 whose body says "unknown part" | `StockReply`, status "unknown part" |
 | no connection, or cut before the first byte of an answer | `ConnectionError` |
 | the transport's time limit passed, or 408 | `TimeoutError` |
-| 5xx, 429, a redirect | `DependencyError` |
+| 5xx, a redirect | `DependencyError` |
+| 429 | `RateLimitedError`, which is a `DependencyError` |
 | 200 with anything else: a text "Service error: ...", broken JSON, too much of it | `DependencyError` |
 | a body or stream that breaks off | `DependencyError` |
 | any other 4xx: the caller's own mistake | `BusinessRejection`, which `retry` never repeats |
@@ -34,14 +35,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import quote
 
-from labkit.errors import BusinessRejection, DependencyError, ServiceError
+from labkit.errors import BusinessRejection, DependencyError, RateLimitedError, ServiceError
 from labkit.services.checks import is_number, is_whole, shown
 from labkit.services.parts import UNKNOWN_PART, StockReply, check_part
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["InProcessAdapter", "PartsAdapter", "SwallowingAdapter"]
+__all__ = ["InProcessAdapter", "PartsAdapter", "RaisingAdapter", "SwallowingAdapter"]
 
 MAX_REPLY_BYTES = 1_048_576
 """More than this is not a stock reply, whatever it begins with."""
@@ -111,6 +112,41 @@ def _only_a_reply(reply: StockReply | str) -> StockReply:
     if isinstance(reply, str):
         raise DependencyError(f"the dependency answered with a text, {shown(reply)}")
     raise DependencyError(f"the dependency answered with {type(reply).__name__} in place of a stock reply")
+
+
+class RaisingAdapter(InProcessAdapter):
+    """**The mistake, on purpose.** Raises what the business says no to: an unknown part is a `BusinessRejection`.
+
+    A breaker counts exceptions and asks no further, so a few unknown parts in a row shut a dependency that works. The
+    remedy is `InProcessAdapter`, from which an unknown part leaves as a value.
+
+    Args:
+        service: what to ask.
+    """
+
+    async def call(self, part: str) -> StockReply:
+        """As `InProcessAdapter.call`, but for the business's no.
+
+        Raises:
+            BusinessRejection: the part is unknown.
+        """
+        return _nothing_refused(await super().call(part))
+
+    async def stream(self, part: str) -> AsyncGenerator[StockReply, None]:
+        """As `InProcessAdapter.stream`, but for the business's no.
+
+        Raises:
+            BusinessRejection: the part is unknown.
+        """
+        async with aclosing(super().stream(part)) as chunks:
+            async for chunk in chunks:
+                yield _nothing_refused(chunk)
+
+
+def _nothing_refused(reply: StockReply) -> StockReply:
+    if reply.status == UNKNOWN_PART:
+        raise BusinessRejection(str(reply))
+    return reply
 
 
 class SwallowingAdapter:
@@ -316,10 +352,17 @@ class PartsAdapter:
             return StockReply(UNKNOWN_PART, part)
         if status == 408:
             raise TimeoutError(said)
-        if 400 <= status < 500 and status != 429:
+        if status == 429:
+            raise RateLimitedError(said, _seconds_in(response.headers.get("retry-after", "")))
+        if 400 <= status < 500:
             hint = ", and not that the part is unknown; is the base URL right?" if status == 404 else ""
             raise BusinessRejection(said + hint)
         raise DependencyError(said)
+
+
+def _seconds_in(text: str) -> float | None:
+    """What a Retry-After header says, where it says seconds."""
+    return float(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
 def _says_unknown_part(body: bytes) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from labkit.config.nearest import nearest
 
 __all__ = ["hint", "is_number", "is_whole", "shown"]
 
@@ -22,8 +23,8 @@ def is_whole(value: object, least: int = 0, most: float = math.inf) -> bool:
 def hint(name: object, known: Iterable[str]) -> str:
     """The end of a sentence about a name that nobody knows: the nearest, if one is near, and all that there are."""
     names = list(known)
-    near = get_close_matches(str(name)[:100].lower(), names, n=1, cutoff=0.5)
-    return (f"; did you mean '{near[0]}'?" if near else "") + f" (known: {', '.join(names)})"
+    near = nearest(str(name), names)
+    return (f"; did you mean '{near}'?" if near else "") + f" (known: {', '.join(names)})"
 
 
 def shown(value: object, most: int = 80) -> str:

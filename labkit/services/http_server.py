@@ -7,6 +7,7 @@ The rules are those of `PartsAvailability`; this module only says how each outco
 | a stock reply | 200, JSON |
 | an unknown part | 404, `{"error": "unknown part"}` |
 | `error` | 503, `{"error": "the service failed"}` |
+| `rate_limit` | 429, with Retry-After in whole seconds where the service knows it |
 | `connection_error` | the connection is reset before a byte of an answer |
 | `hang` | nothing at all, until the client leaves or the server stops |
 | `error_shaped_string` | 200, the text "Service error: ..." |
@@ -37,6 +38,7 @@ import errno
 import hashlib
 import json
 import logging
+import math
 import re
 import socket
 import struct
@@ -50,7 +52,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from labkit.errors import DependencyError, ServiceError
+from labkit.errors import DependencyError, RateLimitedError, ServiceError
 from labkit.services.checks import is_number, is_whole, shown
 from labkit.services.faults import Fault, FaultKind, FaultPlan, as_fault, as_plan
 from labkit.services.latency import Latency, as_latency
@@ -285,8 +287,8 @@ class HttpService:
     async def _call(self, to: _Connection, part: str) -> None:
         try:
             reply = await self.service.call(part)
-        except DependencyError:
-            to.send_json(503, {"error": "the service failed"})
+        except DependencyError as error:
+            to.send_failure(error)
         except ConnectionError:
             to.reset()
         else:
@@ -309,11 +311,11 @@ class HttpService:
                 to.send_reply(whole)
             else:
                 to.finish()
-        except DependencyError:
+        except DependencyError as error:
             if begun:
                 to.cut()
             else:
-                to.send_json(503, {"error": "the service failed"})
+                to.send_failure(error)
         except ConnectionError:
             to.reset()
 
@@ -598,6 +600,15 @@ class _Connection(asyncio.Protocol):
         else:
             self.send_json(404, {"error": reply.status, "part": reply.part})
 
+    def send_failure(self, error: DependencyError) -> None:
+        """A failure of the service, whole."""
+        if isinstance(error, RateLimitedError):
+            after = error.retry_after
+            more = [] if after is None else [("retry-after", str(max(1, math.ceil(after))))]
+            self.send(429, _json({"error": "too many requests"}), _JSON, *more)
+        else:
+            self.send_json(503, {"error": "the service failed"})
+
     def send_json(self, status: int, data: object) -> None:
         """A whole answer in JSON."""
         self.send(status, _json(data), _JSON)
@@ -653,6 +664,7 @@ _REASONS = {
     404: b"Not Found",
     405: b"Method Not Allowed",
     413: b"Content Too Large",
+    429: b"Too Many Requests",
     431: b"Request Header Fields Too Large",
     500: b"Internal Server Error",
     503: b"Service Unavailable",

@@ -3,21 +3,24 @@
 A `MockService` awaits nothing but its clock, so the same code runs in virtual time under a slider, in a test, and
 behind real HTTP. What it answers is the business of a subclass: `_answer` gives one reply, `_chunks` a stream's.
 
-An attempt goes: counted and logged, its fault chosen (by the manual switch, else by the plan), the time that it takes
-waited for, then the answer or the failure. A dependency that is down cannot know anything: faults come before answers.
+An attempt goes: counted and logged, its fault chosen (by the manual switch, else by the plan), a worker taken or waited
+for, the time that it takes waited for, then the answer or the failure. A dependency that is down cannot know anything:
+faults come before answers. Two faults are met at the door and need no worker: a dropped connection and a rate limit.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from labkit.errors import DependencyError, ServiceError
+from labkit.errors import DependencyError, OverloadedError, RateLimitedError, ServiceError
+from labkit.services.capacity import Workers, capacity_steps
 from labkit.services.checks import is_whole, shown
-from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, as_fault, as_plan
+from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Period, as_fault, as_plan, momentary
 from labkit.services.latency import Latency, as_latency
 from labkit.timing.clock import Clock
 
@@ -39,14 +42,15 @@ class Attempt:
         subject: what was asked for.
         fault: the name of the fault that the attempt met ("healthy" for none).
         started: when it arrived.
+        served: when a worker took it up, the same as `started` unless it waited; None if none did.
         ended: when it ended; None while it is in flight.
         outcome: None while it is in flight; then "answered", "rejected" (a business rejection), "error",
-            "connection_error", "error_shaped_string", "mid_stream_death", "cancelled" or "abandoned" (the reader of a
-            stream stopped early).
+            "connection_error", "error_shaped_string", "mid_stream_death", "rate_limited", "overloaded" (all workers
+            were busy and the queue was full), "cancelled" or "abandoned" (the reader of a stream stopped early).
         chunks: how many chunks of a stream were handed out.
     """
 
-    __slots__ = ("chunks", "ended", "fault", "kind", "number", "outcome", "started", "subject")
+    __slots__ = ("chunks", "ended", "fault", "kind", "number", "outcome", "served", "started", "subject")
 
     def __init__(self, number: int, kind: str, subject: object, fault: str, started: float) -> None:
         self.number = number
@@ -54,6 +58,7 @@ class Attempt:
         self.subject = subject
         self.fault = fault
         self.started = started
+        self.served: float | None = None
         self.ended: float | None = None
         self.outcome: str | None = None
         self.chunks = 0
@@ -74,8 +79,13 @@ class MockService(Generic[R]):
         clock: the only thing that it ever waits for.
         plan: when it fails how: a `FaultPlan`, or one fault (or its name) for all times.
         latency: seconds until an answer, and between the chunks of a stream: a number or a `Latency`.
+        workers: how many requests it works on at once; None for no limit. A hang occupies a worker until its caller
+            goes away.
+        queue: how many requests may wait for a worker, first come first served; one more is refused at once.
+        capacity: steps `(seconds, workers)`, from when on there are how many workers; in place of the plan's own.
         seed: of everything random (latencies and `rate`s).
         log_size: how many of the last attempts `log` keeps; 0 for none.
+        name: what it is called, in place of its class's name.
 
     Raises:
         ServiceError: a value is out of range or a name is unknown.
@@ -86,9 +96,11 @@ class MockService(Generic[R]):
         in_flight_peak: the most there have been at once.
         outcomes: how many attempts ended in each outcome (see `Attempt`).
         log: the last attempts, oldest first.
+        record: None, or what is called with each attempt once it has ended, before its caller goes on and in the task
+            that made it. What it raises is not caught: it is for a run's own book-keeping, listeners are for others.
     """
 
-    name: ClassVar[str] = "mock"
+    name: str = "mock"
 
     def __init__(
         self,
@@ -96,17 +108,32 @@ class MockService(Generic[R]):
         *,
         plan: FaultPlan | Fault | FaultKind | str | None = None,
         latency: Latency | float = 0.05,
+        workers: int | None = None,
+        queue: int = 0,
+        capacity: Sequence[Sequence[float]] | None = None,
         seed: int = 0,
         log_size: int = 1000,
+        name: str | None = None,
     ) -> None:
         if not isinstance(clock, Clock):
             raise ServiceError(
                 f"a service needs a clock, such as VirtualClock() or LoopClock(), and not {shown(clock)}"
             )
         if not is_whole(seed):
-            raise ServiceError(f"the seed is {shown(seed)}; it must be a whole number, 0 or more")
+            raise ServiceError(f"the seed is {shown(seed)}; it must be a whole number, 0 or more", ["seed"])
         if not is_whole(log_size, most=10_000_000):
             raise ServiceError(f"log_size is {shown(log_size)}; it must be a whole number from 0 to 10,000,000")
+        if workers is not None and not is_whole(workers, 1, 1_000_000_000):
+            raise ServiceError(
+                f"'workers' is {shown(workers)}; it must be a whole number, 1 or more, or null for no limit",
+                ["workers"],
+            )
+        if not is_whole(queue, 0, 1_000_000_000):
+            raise ServiceError(f"'queue' is {shown(queue)}; it must be a whole number, 0 or more", ["queue"])
+        if queue and workers is None:
+            raise ServiceError("'queue' means nothing without 'workers': nobody ever waits", ["queue"])
+        if name is not None:
+            self.name = name
         self._clock = clock
         self._now = clock.now
         self._sleep = clock.sleep
@@ -116,9 +143,23 @@ class MockService(Generic[R]):
         self._draw = self._latency.sampler(random.Random(f"{seed}/latency"))
         self._chance = random.Random(f"{seed}/faults").random
         self._manual: Fault | None = None
+        self._manual_since = 0.0
         self._steady = self._holds_always()
         self._started_at = clock.now()
+        steps = self._plan.capacity if capacity is None else capacity_steps(capacity)
+        if steps and workers is None:
+            raise ServiceError("'capacity' means nothing without 'workers', the usual number", ["workers"])
+        for at, many in steps:
+            if many is not None and workers is not None and many > workers:
+                raise ServiceError(
+                    f"the capacity from {at:g} s on is {many}, which is more than the service's {workers} workers",
+                    ["workers"],
+                )
+        self._usual_workers = workers
+        self._workers = Workers(clock, workers, queue, steps, self._started_at)
+        self._passes_at: float | None = None  # of a rate limit
         self._listeners: list[Callable[[Attempt], object]] = []
+        self.record: Callable[[Attempt], object] | None = None
         self.log: deque[Attempt] = deque(maxlen=log_size)
         self.attempts = 0
         self.in_flight = 0
@@ -144,8 +185,35 @@ class MockService(Generic[R]):
 
     @property
     def fault(self) -> Fault:
-        """What a request that arrived now would meet."""
-        return self._steady or self._plan.at(self.elapsed)
+        """What a request that arrived now would meet; a flapping fault that is set by hand or for all times as such."""
+        return self._manual or (self._plan.at(self.elapsed) if self._plan.windows else self._plan.otherwise)
+
+    @property
+    def workers(self) -> int | None:
+        """How many workers there usually are; None for no limit."""
+        return self._usual_workers
+
+    @property
+    def capacity(self) -> int | None:
+        """How many workers there are now; None for no limit."""
+        workers = self._workers
+        if self.elapsed >= workers.change_at:
+            workers.change(self.elapsed)
+        return None if workers.limit == math.inf else int(workers.limit)
+
+    @property
+    def busy(self) -> int:
+        """How many workers work; after a step down they may be more than `capacity`."""
+        return self._workers.busy
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait for a worker."""
+        return len(self._workers.line)
+
+    def periods(self, until: float) -> list[Period]:
+        """What the plan holds to mark in a picture that ends at `until` seconds; see `FaultPlan.periods`."""
+        return self._plan.periods(until, self._usual_workers)
 
     @property
     def switched(self) -> bool:
@@ -166,17 +234,28 @@ class MockService(Generic[R]):
                 raise ServiceError("give set_fault either a Fault or a name with settings, not both")
             fault = Fault.from_dict({"fault": fault, **settings})
         self._manual = as_fault(fault)
-        self._steady = self._manual
+        self._manual_since = self.elapsed
+        self._passes_at = None
+        self._steady = None if self._manual.inner is not None else self._manual
         return self._manual
 
     def clear(self) -> None:
         """Take the manual switch back: the plan holds again."""
         self._manual = None
+        self._passes_at = None
         self._steady = self._holds_always()
 
     def _holds_always(self) -> Fault | None:
         """The fault that every call meets, or None where that depends on the time."""
-        return None if self._plan.windows else self._plan.otherwise
+        return None if self._plan.windows or self._plan.otherwise.inner is not None else self._plan.otherwise
+
+    def _met(self, elapsed: float) -> Fault:
+        """The fault of a request that arrives, or is taken up, at that time."""
+        fault = self._steady
+        if fault is None:
+            manual = self._manual
+            fault = self._plan.at(elapsed) if manual is None else momentary(manual, elapsed - self._manual_since)
+        return HEALTHY if fault.rate != 1.0 and self._chance() >= fault.rate else fault
 
     # -- what the dependency saw -------------------------------------------------------------------------------------
 
@@ -205,9 +284,7 @@ class MockService(Generic[R]):
 
     def _begin(self, kind: str, subject: object) -> tuple[Attempt, Fault]:
         elapsed = self._now() - self._started_at
-        fault = self._steady or self._plan.at(elapsed)
-        if fault.rate != 1.0 and self._chance() >= fault.rate:
-            fault = HEALTHY
+        fault = self._met(elapsed)
         self.attempts = number = self.attempts + 1
         self.in_flight = flying = self.in_flight + 1
         if flying > self.in_flight_peak:  # not max(), which takes longer than the rest of this
@@ -219,12 +296,40 @@ class MockService(Generic[R]):
         return attempt, fault
 
     def _end(self, attempt: Attempt, outcome: str) -> None:
-        attempt.ended = self._now() - self._started_at
+        attempt.ended = at = self._now() - self._started_at
         attempt.outcome = outcome
         self.in_flight -= 1
         self.outcomes[outcome] += 1
+        if attempt.served is not None:
+            self._workers.free(at)
         if self._listeners:
             self._tell(attempt)
+        if self.record is not None:
+            self.record(attempt)
+
+    async def _take_up(self, attempt: Attempt, fault: Fault) -> Fault:
+        """Get a worker for the attempt, unless its fault is met at the door; gives the fault that it meets."""
+        if fault.kind is FaultKind.CONNECTION_ERROR:
+            return fault
+        if fault.kind is FaultKind.RATE_LIMIT:
+            await self._limit_rate(fault)
+            fault = HEALTHY
+        workers = self._workers
+        at = self._now() - self._started_at
+        if at >= workers.change_at:
+            workers.change(at)
+        if workers.busy < workers.limit:
+            workers.busy += 1
+            attempt.served = at
+            return fault
+        if len(workers.line) >= workers.places:
+            raise OverloadedError(f"{self.name} is overloaded: all of its workers are busy and its queue is full")
+        await workers.wait(attempt)
+        fault = self._met(self._now() - self._started_at)  # that of the moment at which a worker took it up
+        if fault.kind is FaultKind.RATE_LIMIT:
+            fault = HEALTHY  # it has passed already
+        attempt.fault = fault.kind._value_
+        return fault
 
     # -- what it answers ---------------------------------------------------------------------------------------------
 
@@ -248,6 +353,12 @@ class MockService(Generic[R]):
         attempt, fault = self._begin("call", subject)
         outcome = "cancelled"  # whatever else ends it was not the service's doing
         try:
+            workers = self._workers
+            if fault is HEALTHY and workers.busy < workers.limit and attempt.started < workers.change_at:
+                workers.busy += 1
+                attempt.served = attempt.started
+            else:
+                fault = await self._take_up(attempt, fault)
             if fault is HEALTHY:
                 await self._sleep(self._draw())
                 reply = self._answer(subject, self._now() - self._started_at)
@@ -274,6 +385,7 @@ class MockService(Generic[R]):
         attempt, fault = self._begin("stream", subject)
         outcome = "cancelled"
         try:
+            fault = await self._take_up(attempt, fault)
             await self._suffer(fault)
             if fault.kind is FaultKind.ERROR_SHAPED_STRING:
                 attempt.chunks = 1
@@ -291,13 +403,15 @@ class MockService(Generic[R]):
                 yield chunk
             if fault.kind is FaultKind.MID_STREAM_DEATH:
                 many = "1 chunk" if attempt.chunks == 1 else f"{attempt.chunks} chunks"
+                outcome = "mid_stream_death"
                 raise DependencyError(f"the stream of {self.name} broke off after {many}")
             outcome = "rejected" if chunks is None else "answered"
         except GeneratorExit:
             outcome = "abandoned"
             raise
         except Exception as error:
-            outcome = fault.kind.value if fault.kind is FaultKind.MID_STREAM_DEATH else _outcome_of(error)
+            if outcome == "cancelled":
+                outcome = _outcome_of(error)
             raise
         finally:
             self._end(attempt, outcome)
@@ -321,6 +435,24 @@ class MockService(Generic[R]):
         if kind is FaultKind.ERROR:
             raise DependencyError(f"{self.name} failed with a server error")
 
+    async def _limit_rate(self, fault: Fault) -> None:
+        """Let a call pass, or turn it away: one passes every 1 / `per_second` s, and one second's worth at once."""
+        at = self.elapsed
+        retry_after: float | None = None
+        if fault.per_second:
+            due = at if self._passes_at is None else max(at, self._passes_at)
+            retry_after = due - at - max(0.0, 1.0 - 1.0 / fault.per_second)
+            if retry_after <= 1e-9:
+                self._passes_at = due + 1.0 / fault.per_second
+                return
+        if fault.delay:
+            await self._sleep(fault.delay)
+        raise RateLimitedError(f"{self.name} has had enough calls for now", retry_after)
+
 
 def _outcome_of(error: Exception) -> str:
+    if isinstance(error, OverloadedError):
+        return "overloaded"
+    if isinstance(error, RateLimitedError):
+        return "rate_limited"
     return "connection_error" if isinstance(error, ConnectionError) else "error"

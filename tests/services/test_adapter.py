@@ -13,7 +13,7 @@ from contextlib import aclosing, asynccontextmanager
 import httpx2
 import pytest
 
-from labkit.errors import BusinessRejection, DependencyError, ServiceError
+from labkit.errors import BusinessRejection, DependencyError, RateLimitedError, ServiceError
 from labkit.services import (
     Fault,
     FaultKind,
@@ -106,6 +106,8 @@ FAULTS = [
     ("connection_error", ConnectionError),
     ("error_shaped_string", DependencyError),
     ("mid_stream_death", DependencyError),
+    ("rate_limit", RateLimitedError),
+    ("flapping", DependencyError),  # it begins down
 ]
 
 
@@ -211,7 +213,7 @@ def test_closing_the_in_process_stream_closes_the_service_s(clock):
         (503, DependencyError),
         (504, DependencyError),
         (599, DependencyError),
-        (429, DependencyError),
+        (429, RateLimitedError),
         (408, TimeoutError),
         (301, DependencyError),
         (204, DependencyError),

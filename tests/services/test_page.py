@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from labkit.services import HttpServiceThread
+from labkit.services import FaultKind, HttpServiceThread
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -65,19 +65,19 @@ def test_the_fault_is_switched_by_keyboard(page):
     with HttpServiceThread(latency=0) as server:
         opened(page, server)
         seen = []
-        for _ in range(8):
+        for _ in FaultKind:
             page.keyboard.press("Tab")
             seen.append(page.evaluate("document.activeElement.dataset.fault"))
         assert seen == list(page.evaluate("fetch('fault').then((answer) => answer.json())")["faults"])
         page.keyboard.press("Enter")
-        page.wait_for_selector('[data-fault="mid_stream_death"][aria-pressed="true"]')
-        assert str(server.service.fault) == "mid_stream_death"
+        page.wait_for_selector('[data-fault="flapping"][aria-pressed="true"]')
+        assert str(server.service.fault) == "flapping"
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("Space")
-        page.wait_for_selector('[data-fault="business_rejection"][aria-pressed="true"]')
+        page.wait_for_selector('[data-fault="rate_limit"][aria-pressed="true"]')
         assert page.locator('[aria-pressed="true"]').count() == 1
-        assert page.locator('[role="status"]').inner_text() == "The service is now: business rejection."
-        assert page.title() == "Parts availability: business rejection"
+        assert page.locator('[role="status"]').inner_text() == "The service is now: rate limit (none passes)."
+        assert page.title() == "Parts availability: rate limit"
 
 
 def test_a_switch_from_elsewhere_is_followed(page):
