@@ -19,6 +19,7 @@ __all__ = [
     "DependencyError",
     "ForeignAwaitableError",
     "LabkitError",
+    "LeaseError",
     "MiddlewareError",
     "OverloadedError",
     "RateLimitedError",
@@ -71,6 +72,10 @@ class ConfigError(LabkitError):
 
 class MiddlewareError(LabkitError):
     """A chain or a stack cannot be built as asked."""
+
+
+class LeaseError(LabkitError):
+    """A store of leases cannot be asked, or a lease lapsed while its probe was running."""
 
 
 class TraceFormatError(LabkitError):
