@@ -1,21 +1,38 @@
-"""Runs of the real stack in virtual time: recorded traces replayed, and a breaker stepped by hand."""
+"""Runs of the real stack in virtual time.
+
+Whole scenarios into traces and numbers, recorded traces replayed, and a breaker stepped by hand.
+"""
 
 from __future__ import annotations
 
 from labkit.scenario.calls import Call, Calls, call_in_turn
+from labkit.scenario.metrics import METRICS, metrics
 from labkit.scenario.replay import Difference, Report, load_traces, replay_file, replay_trace
+from labkit.scenario.run import run_scenario
+from labkit.scenario.scenario import Load, Scenario, ServiceSpec, Variant, load_scenario, scenario_names
 from labkit.scenario.session import BreakerSession, Flight, Step
+from labkit.scenario.trace import Trace
 
 __all__ = [
+    "METRICS",
     "BreakerSession",
     "Call",
     "Calls",
     "Difference",
     "Flight",
+    "Load",
     "Report",
+    "Scenario",
+    "ServiceSpec",
     "Step",
+    "Trace",
+    "Variant",
     "call_in_turn",
+    "load_scenario",
     "load_traces",
+    "metrics",
     "replay_file",
     "replay_trace",
+    "run_scenario",
+    "scenario_names",
 ]

@@ -1,0 +1,232 @@
+"""Numbers read off a trace, and off nothing else. All times in seconds; None where a number has no meaning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from labkit.scenario.trace import CALL_OUTCOMES, STATES, FaultPeriod, Trace
+
+__all__ = ["METRICS", "metrics"]
+
+METRICS: dict[str, str] = {
+    "offered": "calls that arrived",
+    "admitted": "calls that reached the dependency at least once",
+    "rejected": "calls that a breaker or a bulkhead turned away, and whose caller heard of it as an error",
+    "succeeded": "calls that returned an answer, whatever it said",
+    "failed": "calls that raised an error, time-outs included",
+    "cancelled": "calls whose caller gave up, or left a stream early",
+    "unavailable": "calls answered by a fallback, with an explicit outcome",
+    "unfinished": "calls that had not ended when the run did",
+    "timeouts": "failed calls that were time-outs",
+    "attempts": "requests that the dependency saw",
+    "attempts_per_s_peak": "the most of them within one second of the clock",
+    "amplification": "attempts a call that reached the dependency",
+    "in_flight_peak": "the most attempts at the dependency at one time, queued ones included",
+    "latency_p50_s": "half of the calls that ended took no longer",
+    "latency_p95_s": "95 % of the calls that ended took no longer",
+    "latency_p99_s": "99 % of the calls that ended took no longer",
+    "goodput_per_s": "calls with a live answer, a second of the run's duration",
+    "time_to_open_s": "from the first fault to the first breaker that opened after it",
+    "opens": "how often breakers opened",
+    "false_opens": "how often one opened while no fault was in force and none had been before",
+    "probes": "calls that breakers let through to find out whether the dependency has recovered",
+    "concurrent_probes_peak": "the most probes of one target in flight at one time, over all replicas",
+    "recovery_s": "from the repair of the last fault to full service: five seconds with 99 % live answers",
+    "retrips": "how often a closed breaker opened again after a repair, on attempts that began after it",
+    "invented_answers": "stock counts in answers that no live reply gave",
+    "rejections": "how often a breaker or a bulkhead turned a call or an attempt away, unheard ones included",
+}
+"""Every metric's name, and what it counts."""
+
+_RECOVERED = 5.0  # seconds of full service
+_FULL = 0.99  # of the calls
+_UNFINISHED = len(CALL_OUTCOMES)
+_OPEN, _CLOSED = STATES.index("OPEN"), STATES.index("CLOSED")
+
+
+def metrics(trace: Trace) -> dict[str, Any]:
+    """All numbers of a run: `all` over everything, `functions` by function, each with the keys of `METRICS`."""
+    whole = _Scope(trace, None).numbers()
+    if len(trace.functions) == 1:
+        return {"all": whole, "functions": {trace.functions[0]: dict(whole)}}
+    return {"all": whole, "functions": {name: _Scope(trace, name).numbers() for name in trace.functions}}
+
+
+class _Scope:
+    """A trace, or the part of it that belongs to one function."""
+
+    def __init__(self, trace: Trace, function: str | None) -> None:
+        self.trace = trace
+        calls, attempts = trace.calls, trace.attempts
+        self.target = None
+        if function is None:
+            self.start: Sequence[float] = calls.start.tolist()
+            self.end: Sequence[float] = calls.end.tolist()
+            self.outcome = bytes(calls.outcome)
+            self.useful = bytes(calls.useful)
+            self.invented = sum(calls.invented)
+            self.began: Sequence[float] = attempts.start.tolist()
+            self.ended: Sequence[float] = attempts.end.tolist()
+            self.admitted = len(set(attempts.call) - {-1})
+            return
+        number = trace.functions.index(function)
+        rows = [row for row, one in enumerate(calls.function) if one == number]
+        mine = set(rows)
+        self.start = [calls.start[row] for row in rows]
+        self.end = [calls.end[row] for row in rows]
+        self.outcome = bytes(calls.outcome[row] for row in rows)
+        self.useful = bytes(calls.useful[row] for row in rows)
+        self.invented = sum(calls.invented[row] for row in rows)
+        those = [row for row, call in enumerate(attempts.call) if call in mine]
+        self.began = [attempts.start[row] for row in those]
+        self.ended = [attempts.end[row] for row in those]
+        self.admitted = len({attempts.call[row] for row in those})
+        self.target = trace.targets.index(function) if function in trace.targets else -1
+
+    def numbers(self) -> dict[str, Any]:
+        trace, outcome = self.trace, self.outcome
+        took = sorted([end - start for start, end in zip(self.start, self.end, strict=True) if end == end])
+        counts = {name: outcome.count(code) for code, name in enumerate(CALL_OUTCOMES)}
+        attempts = len(self.began)
+        opens = self._opens()
+        probes = self._probes()
+        found = {
+            "offered": len(self.start),
+            "admitted": self.admitted,
+            "rejected": counts["rejected"],
+            "succeeded": counts["succeeded"],
+            "failed": counts["failed"] + counts["timeout"],
+            "cancelled": counts["cancelled"],
+            "unavailable": counts["unavailable"],
+            "unfinished": outcome.count(_UNFINISHED),
+            "timeouts": counts["timeout"],
+            "attempts": attempts,
+            "attempts_per_s_peak": _peak_a_second(self.began),
+            "amplification": attempts / self.admitted if self.admitted else None,
+            "in_flight_peak": _most_at_once(self.began, self.ended),
+            "latency_p50_s": _percentile(took, 0.50),
+            "latency_p95_s": _percentile(took, 0.95),
+            "latency_p99_s": _percentile(took, 0.99),
+            "goodput_per_s": self.useful.count(1) / trace.duration,
+            "time_to_open_s": self._time_to_open(opens),
+            "opens": len(opens),
+            "false_opens": sum(kind == "false" for _, kind in opens),
+            "probes": sum(len(starts) for starts, _ in probes),
+            "concurrent_probes_peak": max((_most_at_once(*one) for one in probes), default=0),
+            "recovery_s": self._recovery(),
+            "retrips": sum(kind == "retrip" for _, kind in opens),
+            "invented_answers": self.invented,
+            "rejections": self._rejections(),
+        }
+        # Times are sums of seconds, and their last digits are noise.
+        return {name: round(value, 9) if isinstance(value, float) else value for name, value in found.items()}
+
+    def _opens(self) -> list[tuple[float, str]]:
+        """When breakers opened, each with its kind: "true", "false", "retrip", or "probe" for a probe that failed."""
+        trace = self.trace
+        table = trace.transitions
+        wanted = {at for at, *_, state in table.rows() if state == _OPEN}
+        decisive: dict[tuple[float, int], float] = {}
+        if wanted:
+            for start, end, replica in zip(
+                trace.attempts.start, trace.attempts.end, trace.attempts.replica, strict=True
+            ):
+                if end in wanted:
+                    decisive[end, replica] = max(start, decisive.get((end, replica), start))
+        faults = [period for period in trace.faults if period.fault not in ("capacity", "healthy")]
+        state: dict[tuple[int, int, int], int] = {}
+        found = []
+        for at, breaker, target, replica, now in table.rows():
+            before = state.get((breaker, target, replica), _CLOSED)
+            state[breaker, target, replica] = now
+            if now != _OPEN or (self.target is not None and target != self.target):
+                continue
+            kind = "probe" if before != _CLOSED else _kind(faults, decisive.get((at, replica), at), at)
+            found.append((at, kind))
+        return found
+
+    def _time_to_open(self, opens: Iterable[tuple[float, str]]) -> float | None:
+        begin = min((period.start for period in self.trace.faults if period.fault != "capacity"), default=None)
+        if begin is None:
+            return None
+        return min((at - begin for at, _ in opens if at >= begin), default=None)
+
+    def _probes(self) -> list[tuple[list[float], list[float]]]:
+        """Begins and ends of the probes, by target."""
+        by_target: dict[int, tuple[list[float], list[float]]] = {}
+        for _, target, _, start, end, _ in self.trace.probes.rows():
+            if self.target is None or target == self.target:
+                starts, ends = by_target.setdefault(target, ([], []))
+                starts.append(start)
+                ends.append(end)
+        return list(by_target.values())
+
+    def _rejections(self) -> int:
+        if self.target is None:
+            return len(self.trace.rejections)
+        return self.trace.rejections.target.tolist().count(self.target)
+
+    def _recovery(self) -> float | None:
+        trace = self.trace
+        ends = [period.end for period in trace.faults if period.fault not in ("capacity", "healthy")]
+        repaired = max(ends, default=None)
+        if repaired is None or repaired >= trace.duration:
+            return None
+        start = self.start
+        so_far = [0, *accumulate(self.useful)]
+        behind = 0
+        for row in range(bisect_left(start, repaired), len(start)):
+            begin = start[row]
+            if begin + _RECOVERED > trace.duration + 1e-9:
+                return None
+            behind = max(behind, row)
+            while behind < len(start) and start[behind] < begin + _RECOVERED:
+                behind += 1
+            if so_far[behind] - so_far[row] >= _FULL * (behind - row):
+                return begin - repaired
+        return None
+
+
+def _kind(faults: Iterable[FaultPeriod], began: float, at: float) -> str:
+    """What kind of opening it is, by the faults in force while the attempt ran that decided it."""
+    past = False
+    for period in faults:
+        if period.start <= at and period.end > began:
+            return "true"
+        past = past or period.end <= began
+    return "retrip" if past else "false"
+
+
+def _percentile(values: Sequence[float], share: float) -> float | None:
+    """The least value that so large a share of the values does not pass; they are sorted."""
+    if not values:
+        return None
+    return values[max(0, -int(-share * len(values) // 1) - 1)]
+
+
+def _peak_a_second(times: Sequence[float]) -> int:
+    """The most of the times, which are in order, within one second of the clock."""
+    most, row, many = 0, 0, len(times)
+    while row < many:
+        after = bisect_left(times, int(times[row]) + 1.0, row)
+        most = max(most, after - row)
+        row = after
+    return most
+
+
+def _most_at_once(starts: Sequence[float], ends: Sequence[float]) -> int:
+    """The most intervals that share an instant; one that ends when another begins does not share it."""
+    begun = sorted(starts)
+    over = sorted(end for end in ends if end == end)
+    most = now = done = 0
+    for start in begun:
+        while done < len(over) and over[done] <= start:
+            done += 1
+            now -= 1
+        now += 1
+        if now > most:
+            most = now
+    return most

@@ -1,0 +1,469 @@
+"""Runs a scenario: the real middleware of every replica, around shared services, in virtual time, into a `Trace`.
+
+What is recorded costs little, since it is written into columns as it happens: arrivals are known before the run, a
+call's end is one write, an attempt is heard of once, at its end, and of its breakers the run hears no ordinary traffic.
+"""
+
+from __future__ import annotations
+
+import random
+from array import array
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+from labkit.config import StackConfig
+from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
+from labkit.middleware import Stack
+from labkit.scenario.arrivals import arrivals, merged
+from labkit.scenario.loader import service_of
+from labkit.scenario.scenario import Load, Scenario
+from labkit.scenario.trace import (
+    ATTEMPT_OUTCOMES,
+    CALL_OUTCOMES,
+    PROBE_OUTCOMES,
+    REJECTION_REASONS,
+    STATES,
+    Attempts,
+    Calls,
+    FaultPeriod,
+    Probes,
+    Rejections,
+    Trace,
+    Transitions,
+    column,
+)
+from labkit.services import Attempt, StockReply, make_adapter, make_service
+from labkit.timing import VirtualClock
+
+__all__ = ["run_scenario"]
+
+Progress = Callable[[float], object]
+
+_CALL: ContextVar[int] = ContextVar("labkit_scenario_call", default=-1)
+
+SUCCEEDED, UNAVAILABLE, REJECTED, TIMEOUT, FAILED, CANCELLED = range(len(CALL_OUTCOMES))
+_STATE_OF = {"closed": STATES.index("CLOSED"), "opened": STATES.index("OPEN"), "half_opened": STATES.index("HALF_OPEN")}
+_PROBE_OUTCOME = {name: code for code, name in enumerate(PROBE_OUTCOMES)}
+_ATTEMPT_OUTCOME = {name: code for code, name in enumerate(ATTEMPT_OUTCOMES)}
+_SUBJECTS = {"parts_availability": ("HX-2040",), "maintenance_documents": ("replace the seal kit",)}
+_ASSISTANT = "research_assistant"
+_QUESTION = ("How many HX-2040 are in stock, and how is the seal replaced?",)
+
+
+def run_scenario(scenario: Scenario, *, progress: Progress | None = None) -> Trace:
+    """Run it, from its seed: the same scenario gives the same trace, to the byte.
+
+    Args:
+        scenario: what to run.
+        progress: told the share that is done, from 0 to 1, about two hundred times.
+
+    Raises:
+        MiddlewareError: the stack cannot be built.
+    """
+    return _Run(scenario, progress).run()
+
+
+class _Run:
+    def __init__(self, scenario: Scenario, progress: Progress | None) -> None:
+        self.scenario = scenario
+        self.progress = progress
+        self.clock = clock = VirtualClock()
+        self.functions = tuple(scenario.stack.functions)
+        self.service_names = tuple(scenario.services)
+        self.recorder = _Recorder(clock, self.service_names)
+        self.per_replica = [name for name, spec in scenario.services.items() if spec.type_ == _ASSISTANT]
+        self.shared = {name: self._service(name, 0) for name in scenario.services if name not in self.per_replica}
+        self.lease_stores: dict[str, Any] | None = None
+        self.stacks = [self._stack(replica) for replica in range(scenario.replicas)]
+        times = [arrivals(load, f"{scenario.seed}/load/{n}") for n, load in enumerate(scenario.workload)]
+        self.start, self.load_of = merged(times)
+        self.calls = len(self.start)
+        function_of = [self.functions.index(load.function) for load in scenario.workload]
+        self.function = array("H", [function_of[number] for number in self.load_of])
+        replicas = scenario.replicas
+        self.replica = array("H", [number % replicas for number in range(self.calls)])
+        self.end = array("d", [nan]) * self.calls
+        self.outcome = bytearray([len(CALL_OUTCOMES)]) * self.calls
+        self.useful = bytearray(self.calls)
+        self.invented = bytearray(self.calls)
+        self.left = self.calls
+        self.over = False
+
+    # ------------------------------------------------------------------------------------------------- what is built
+
+    def _service(self, name: str, replica: int) -> Any:
+        spec = self.scenario.services[name]
+        whose = f"/{replica}" if name in self.per_replica else ""
+        seed = _derived(self.scenario.seed, f"service/{name}{whose}")
+        service = make_service(name, spec.type_, dict(spec.settings), self.clock, seed=seed)
+        self.recorder.follow_service(service, self.service_names.index(name))
+        return service
+
+    def _stack(self, replica: int) -> Stack:
+        scenario = self.scenario
+        own = {name: self._service(name, replica) for name in self.per_replica}
+        services = {**self.shared, **own}
+        adapters: dict[tuple[str, str], Any] = {}
+        behind: dict[str, Any] = {}
+        for name, function in scenario.stack.functions.items():
+            service = service_of(name, function, services)
+            assert service is not None, "the loader checks it"
+            key = (service, function.settings.get("adapter", "none"))
+            if key not in adapters:  # one for all: so that a stack knows the same service under another name
+                adapters[key] = make_adapter(key[1], services[service])
+            behind[name] = adapters[key]
+        config = _with_seeds(scenario.stack, scenario.seed, replica)
+        stack = Stack(config, behind, self.clock, **self._leases())
+        for name, assistant in own.items():
+            settings = scenario.services[name].settings
+            tools = {key: settings[key] for key in ("stock", "documents") if key in settings}
+            assistant.connect(stack.call, **tools)
+        for name, middleware in stack.middleware.items():
+            if hasattr(middleware, "listen"):
+                self.recorder.follow_middleware(name, middleware, replica)
+        return stack
+
+    def _leases(self) -> dict[str, Any]:
+        """The stores of the probe leases: one for all replicas."""
+        leases = getattr(self.scenario.stack, "leases", None)
+        if not leases:
+            return {}
+        if self.lease_stores is None:
+            from labkit.middleware.leases import make_lease_store
+
+            self.lease_stores = {name: make_lease_store(config, self.clock) for name, config in leases.items()}
+        return {"leases": self.lease_stores}
+
+    # ----------------------------------------------------------------------------------------------------- the calls
+
+    def run(self) -> Trace:
+        try:
+            until = self.clock.run(self._main())
+        finally:
+            self.clock.close()
+        if self.progress is not None:
+            self.progress(1.0)
+        return self._trace(until)
+
+    async def _main(self) -> float:
+        clock, start, load_of, replica_of = self.clock, self.start, self.load_of, self.replica
+        now, sleep, begin = clock.now, clock.sleep, clock.start
+        self.done = clock.event()
+        requests = [[self._request_of(load, stack) for stack in self.stacks] for load in self.scenario.workload]
+        progress, every = self.progress, max(1, self.calls // 200)
+        for number in range(self.calls):
+            gap = start[number] - now()
+            if gap > 0.0:
+                await sleep(gap)
+            begin(requests[load_of[number]][replica_of[number]](number))
+            if progress is not None and number % every == 0:
+                progress(number / self.calls)
+        rest = self.scenario.duration - now()
+        if rest > 0.0:
+            await sleep(rest)
+        if self.left:
+            with clock.timeout(self.scenario.drain) as limit:
+                try:
+                    await self.done.wait()
+                except CancelledError:
+                    if not limit.expired():
+                        raise
+        until = now()
+        self.over = True  # what is still going on is ended now, and that is nobody's giving up
+        return until
+
+    def _request_of(self, load: Load, stack: Stack) -> Callable[[int], Coroutine[Any, Any, None]]:
+        """The coroutine function of one call of this load on one replica."""
+        function = load.function
+        subjects = load.subjects or self._usual_subjects(function)
+        if load.mode == "stream":
+            return self._stream_of(load, stack, subjects)
+        call = stack.caller(function)
+        if load.patience is not None:
+            call = _patient(self.clock, call, load.patience)
+        mark, now = _CALL.set, self.clock.now
+        end, outcome, useful = self.end, self.outcome, self.useful
+        answered, failed = self._answered, self._failed
+        many = len(subjects)
+
+        async def request(number: int) -> None:
+            mark(number)
+            try:
+                reply = await call(subjects[number % many])
+            except CircuitBreakerOpenError:  # in a rejection storm the most frequent of all
+                outcome[number] = REJECTED
+            except BaseException as error:
+                if not failed(number, error):
+                    raise
+            else:
+                if reply.__class__ is StockReply:
+                    outcome[number] = SUCCEEDED
+                    useful[number] = 1
+                else:
+                    answered(number, reply)
+            end[number] = now()
+            self.left -= 1
+            if not self.left:
+                self.done.set()
+
+        return request
+
+    def _stream_of(
+        self, load: Load, stack: Stack, subjects: tuple[str, ...]
+    ) -> Callable[[int], Coroutine[Any, Any, None]]:
+        clock, many = self.clock, len(subjects)
+
+        async def read(subject: str, chunks: list[Any]) -> bool:
+            """Whether it was read to its end."""
+            async with aclosing(stack.stream(load.function, subject)) as stream:  # type: ignore[type-var]
+                async for chunk in stream:
+                    chunks.append(chunk)
+                    if load.consumer_pause:
+                        await clock.sleep(load.consumer_pause)
+                    if len(chunks) == load.close_after:
+                        return False
+            return True
+
+        reader = _patient(clock, read, load.patience) if load.patience is not None else read
+
+        async def request(number: int) -> None:
+            _CALL.set(number)
+            chunks: list[Any] = []
+            try:
+                whole = await reader(subjects[number % many], chunks)
+            except BaseException as error:
+                if not self._failed(number, error):
+                    raise
+            else:
+                self._answered(number, chunks[-1] if chunks else None)
+                if not whole:
+                    self.outcome[number] = CANCELLED
+            self.end[number] = clock.now()
+            self.left -= 1
+            if not self.left:
+                self.done.set()
+
+        return request
+
+    def _usual_subjects(self, function: str) -> tuple[str, ...]:
+        config = self.scenario.stack.functions[function]
+        service = service_of(function, config, self.scenario.services)
+        type_ = self.scenario.services[service].type_ if service else ""
+        return _QUESTION if type_ == _ASSISTANT else _SUBJECTS.get(type_, ("HX-2040",))
+
+    def _answered(self, number: int, reply: Any) -> None:
+        """Account for a call that returned."""
+        if isinstance(reply, str):  # a text in place of an answer; the caller takes it for one
+            self.outcome[number] = SUCCEEDED
+            self.useful[number] = not reply.startswith("Service error")
+            return
+        unavailable = getattr(reply, "status", None) == "unavailable" or getattr(reply, "unavailable", False)
+        self.outcome[number] = UNAVAILABLE if unavailable else SUCCEEDED
+        self.useful[number] = reply is not None and not unavailable
+        self.invented[number] = min(255, getattr(reply, "invented", 0))
+
+    def _failed(self, number: int, error: BaseException) -> bool:
+        """Account for a call that raised; False if that must go on."""
+        if isinstance(error, (CircuitBreakerOpenError, BulkheadFullError)):
+            self.outcome[number] = REJECTED
+        elif isinstance(error, TimeoutError):
+            self.outcome[number] = TIMEOUT
+        elif isinstance(error, _GaveUp):
+            self.outcome[number] = CANCELLED
+        elif isinstance(error, Exception):
+            self.outcome[number] = FAILED
+        elif isinstance(error, CancelledError) and not self.over:
+            self.outcome[number] = CANCELLED
+        else:
+            return False
+        return True
+
+    # ----------------------------------------------------------------------------------------------------- the trace
+
+    def _trace(self, until: float) -> Trace:
+        scenario, recorder = self.scenario, self.recorder
+        return Trace(
+            title=scenario.title,
+            seed=scenario.seed,
+            duration=scenario.duration,
+            until=until,
+            replicas=scenario.replicas,
+            functions=self.functions,
+            services=self.service_names,
+            breakers=tuple(recorder.middleware),
+            targets=tuple(recorder.targets),
+            capacity={name: one.workers for name, one in self.shared.items() if one.workers is not None},
+            faults=self._faults(until),
+            calls=Calls(
+                column("d", self.start),
+                column("d", self.end),
+                column("H", self.function),
+                column("H", self.replica),
+                memoryview(bytes(self.outcome)),
+                memoryview(bytes(self.useful)),
+                memoryview(bytes(self.invented)),
+            ),
+            attempts=recorder.attempts(self.replica),
+            probes=recorder.probes(),
+            rejections=recorder.rejections(),
+            transitions=recorder.transitions(),
+        )
+
+    def _faults(self, until: float) -> tuple[FaultPeriod, ...]:
+        found = []
+        for name, service in self.shared.items():
+            for period in service.plan.periods(until, service.workers):
+                found.append(FaultPeriod(name, *period))
+        return tuple(sorted(found, key=lambda period: (period.start, period.service)))
+
+
+class _GaveUp(Exception):
+    """A caller lost its patience."""
+
+
+def _patient(
+    clock: VirtualClock, call: Callable[..., Awaitable[Any]], patience: float
+) -> Callable[..., Awaitable[Any]]:
+    """The call of somebody who cancels it after so many seconds."""
+
+    async def impatient(*args: Any) -> Any:
+        limit = clock.timeout(patience)
+        try:
+            with limit:
+                return await call(*args)
+        except TimeoutError:
+            if limit.expired():
+                raise _GaveUp from None
+            raise
+
+    return impatient
+
+
+def _derived(seed: int, what: str) -> int:
+    return random.Random(f"{seed}/{what}").getrandbits(32)
+
+
+def _with_seeds(config: StackConfig, seed: int, replica: int) -> StackConfig:
+    """The same stack, with another seed for whatever draws on each replica."""
+    changed = {
+        name: one.model_copy(update={"seed": _derived(seed, f"{getattr(one, 'seed', 0)}/{replica}/{name}")})
+        for name, one in config.middleware.items()
+        if "seed" in type(one).model_fields
+    }
+    return replace(config, middleware={**config.middleware, **changed}) if changed else config
+
+
+# -------------------------------------------------------------------------------------------------------- the recorder
+
+
+class _Recorder:
+    """Hears of attempts and of breakers, and writes them into columns."""
+
+    def __init__(self, clock: VirtualClock, services: tuple[str, ...]) -> None:
+        self._clock = clock
+        self.middleware: dict[str, int] = {}
+        self.targets: dict[str, int] = {}
+        self._attempts: list[array[Any]] = [
+            array(code) for code in "iHdddB"
+        ]  # call, service, start, served, end, outcome
+        self._probes: list[array[Any]] = [
+            array(code) for code in "HHHddB"
+        ]  # middleware, target, replica, start, end, outcome
+        self._flying: dict[tuple[int, int, int, int], int] = {}  # middleware, target, replica, call: row
+        self._rejections: list[array[Any]] = [array(code) for code in "dHHHiB"]
+        self._transitions: list[array[Any]] = [array(code) for code in "dHHHB"]
+
+    def follow_service(self, service: Any, number: int) -> None:
+        """Hear of each attempt at its end, in its own task."""
+        call, place, start, served, end, outcome = (column.append for column in self._attempts)
+        whose, codes = _CALL.get, _ATTEMPT_OUTCOME
+
+        def record(attempt: Attempt) -> None:
+            call(whose())
+            place(number)
+            start(attempt.started)
+            served(nan if attempt.served is None else attempt.served)
+            end(attempt.ended)
+            outcome(codes[attempt.outcome])  # type: ignore[index]
+
+        service.record = record
+
+    def follow_middleware(self, name: str, middleware: Any, replica: int) -> None:
+        """Hear of changes of state, probes and rejections."""
+        number = self.middleware.setdefault(name, len(self.middleware))
+        targets, whose = self.targets, _CALL.get
+        reject = [column.append for column in self._rejections]
+        change = [column.append for column in self._transitions]
+        probes, flying = self._probes, self._flying
+        reason = REJECTION_REASONS.index("breaker" if hasattr(middleware, "get_state") else "bulkhead")
+        lease = REJECTION_REASONS.index("lease")
+        refused: set[int] = set()
+
+        def hear(event: Any) -> None:
+            kind = event.kind
+            target = targets.get(event.target)
+            if target is None:
+                target = targets[event.target] = len(targets)
+            if kind == "rejected":
+                call = whose()
+                why = reason
+                if refused and call in refused:
+                    refused.discard(call)
+                    why = lease
+                for append, value in zip(reject, (event.at, number, target, replica, call, why), strict=True):
+                    append(value)
+            elif kind in _STATE_OF:
+                for append, value in zip(change, (event.at, number, target, replica, _STATE_OF[kind]), strict=True):
+                    append(value)
+            elif kind == "lease_refused":
+                refused.add(whose())
+            elif not getattr(event, "probe", False):
+                return
+            elif kind == "admitted":
+                flying[number, target, replica, whose()] = len(probes[0])
+                values = (number, target, replica, event.at, nan, len(PROBE_OUTCOMES))
+                for column, value in zip(probes, values, strict=True):
+                    column.append(value)
+            elif kind in _PROBE_OUTCOME:
+                row = flying.pop((number, target, replica, whose()), None)
+                if row is not None:
+                    probes[4][row] = event.at
+                    probes[5][row] = _PROBE_OUTCOME[kind]
+
+        middleware.listen(hear, traffic=False)
+
+    def attempts(self, replica_of: array[int]) -> Attempts:
+        """The attempts, in the order in which they arrived."""
+        call, place, start, served, end, outcome = _sorted(self._attempts, self._attempts[2])
+        replica = array("H", [replica_of[one] if one >= 0 else 0 for one in call])
+        return Attempts(
+            column("i", call),
+            column("H", place),
+            column("H", replica),
+            column("d", start),
+            column("d", served),
+            column("d", end),
+            column("B", outcome),
+        )
+
+    def probes(self) -> Probes:
+        """The probes."""
+        return Probes(*(column(one.typecode, one) for one in self._probes))
+
+    def rejections(self) -> Rejections:
+        """The rejections."""
+        return Rejections(*(column(one.typecode, one) for one in self._rejections))
+
+    def transitions(self) -> Transitions:
+        """The changes of state."""
+        return Transitions(*(column(one.typecode, one) for one in self._transitions))
+
+
+def _sorted(columns: list[array[Any]], key: array[Any]) -> list[array[Any]]:
+    order = sorted(range(len(key)), key=key.__getitem__)
+    return [array(one.typecode, [one[row] for row in order]) for one in columns]
