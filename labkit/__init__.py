@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "labkit.errors": (
+        "BulkheadFullError",
         "BusinessRejection",
         "CircuitBreakerOpenError",
         "ConfigError",
@@ -24,24 +25,30 @@ _HOMES = {
     ),
     "labkit.timing": ("LoopClock", "VirtualClock", "VirtualLoop", "run_virtual"),
     "labkit.config": (
+        "BulkheadMiddlewareConfig",
         "CircuitBreakerMiddlewareConfig",
         "FallbackMiddlewareConfig",
+        "RetryBudgetMiddlewareConfig",
         "RetryMiddlewareConfig",
         "TimeoutMiddlewareConfig",
+        "WindowCircuitBreakerMiddlewareConfig",
         "load_stack_config",
     ),
     "labkit.policies": ("CircuitBreakerState",),
     "labkit.middleware": (
         "BreakerEvent",
+        "BulkheadMiddleware",
         "CircuitBreakerMiddleware",
         "FallbackMiddleware",
         "FunctionMiddleware",
         "FunctionMiddlewareChain",
         "FunctionMiddlewareContext",
+        "RetryBudgetMiddleware",
         "RetryMiddleware",
         "Stack",
         "TimeoutMiddleware",
         "Unavailable",
+        "WindowCircuitBreakerMiddleware",
     ),
     "labkit.services": ("PartsAdapter", "PartsAvailability"),
     "labkit.scenario": ("BreakerSession", "call_in_turn"),

@@ -1,13 +1,12 @@
 """One thin async shell a policy, the chain that folds them around a function, and the stack that YAML describes.
 
 Names and signatures are the toolkit's where it has the thing (`CircuitBreakerMiddleware`, `TimeoutMiddleware`,
-`FunctionMiddleware`, `FunctionMiddlewareContext`, `FunctionMiddlewareChain`); `RetryMiddleware` and
-`FallbackMiddleware` are labkit's own.
+`FunctionMiddleware`, `FunctionMiddlewareContext`, `FunctionMiddlewareChain`); the others are labkit's own.
 """
 
 from __future__ import annotations
 
-from labkit.errors import CircuitBreakerOpenError
+from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
 from labkit.middleware.base import (
     CallNext,
     CallNextStream,
@@ -18,15 +17,21 @@ from labkit.middleware.base import (
     InvocationContext,
     validate_middleware,
 )
+from labkit.middleware.bulkhead import BulkheadEvent, BulkheadMiddleware
 from labkit.middleware.circuit_breaker import BreakerEvent, CircuitBreakerMiddleware
 from labkit.middleware.fallback import FallbackMiddleware, Unavailable
 from labkit.middleware.retry import RetryMiddleware, RetryReport
+from labkit.middleware.retry_budget import RetryBudgetEvent, RetryBudgetMiddleware
 from labkit.middleware.stack import Stack, register_middleware
 from labkit.middleware.timeout import TimeoutMiddleware
+from labkit.middleware.window_circuit_breaker import WindowCircuitBreakerMiddleware
 from labkit.policies import CircuitBreakerState
 
 __all__ = [
     "BreakerEvent",
+    "BulkheadEvent",
+    "BulkheadFullError",
+    "BulkheadMiddleware",
     "CallNext",
     "CallNextStream",
     "CircuitBreakerMiddleware",
@@ -38,11 +43,14 @@ __all__ = [
     "FunctionMiddlewareContext",
     "InvocationAction",
     "InvocationContext",
+    "RetryBudgetEvent",
+    "RetryBudgetMiddleware",
     "RetryMiddleware",
     "RetryReport",
     "Stack",
     "TimeoutMiddleware",
     "Unavailable",
+    "WindowCircuitBreakerMiddleware",
     "register_middleware",
     "validate_middleware",
 ]

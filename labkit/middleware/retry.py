@@ -3,6 +3,8 @@
 Never retried, whatever the configuration says: an open breaker's rejection (it says *not now*, and waiting out a
 back-off for it wastes the caller's time), a business rejection (the answer would be the same), a cancellation (nobody
 waits any more). A stream is retried only before its first chunk: what was delivered cannot be taken back.
+
+A retry that names a `budget` asks it before each wait, and gives up with the last error when it is used up.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import BusinessRejection, CircuitBreakerOpenError, exception_named
+from labkit.errors import BusinessRejection, CircuitBreakerOpenError, MiddlewareError, exception_named
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
+from labkit.middleware.retry_budget import RetryBudgetMiddleware
 from labkit.policies import GiveUp, RetryPolicy
 from labkit.timing import Clock, LoopClock
 
@@ -49,11 +52,20 @@ class RetryMiddleware(BoundMiddleware):
         config: its fields.
         builder: taken and ignored, so that the signature is like the toolkit's others.
         clock: whose time; asyncio's by default.
+        budget: the one that the configuration names; `Stack` fills it in.
     """
 
-    def __init__(self, config: RetryMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: RetryMiddlewareConfig,
+        builder: Any = None,
+        *,
+        clock: Clock | None = None,
+        budget: RetryBudgetMiddleware | None = None,
+    ) -> None:
         super().__init__()
         self._config = config
+        self._shared = budget
         self._clock: Clock = clock if clock is not None else LoopClock()
         named = tuple(exception_named(name) for name in config.retry_on)
         self._policy = RetryPolicy(
@@ -77,9 +89,29 @@ class RetryMiddleware(BoundMiddleware):
         """Whether it runs at all; read once, when a chain is built."""
         return self._config.enabled
 
-    async def _wait_or_raise(self, attempt: int, error: Exception, began: float, waits: list[float]) -> None:
+    def connect(self, budget: RetryBudgetMiddleware) -> None:
+        """Say which budget it shares, before a chain is built."""
+        self._shared = budget
+
+    def _budget(self) -> RetryBudgetMiddleware | None:
+        name = self._config.budget
+        if name is not None and self._shared is None:
+            raise MiddlewareError(f"the retry's budget '{name}' is not there; a stack connects the two")
+        return self._shared if self._shared is not None and self._shared.enabled else None
+
+    async def _wait_or_raise(
+        self,
+        attempt: int,
+        error: Exception,
+        began: float,
+        waits: list[float],
+        target: str,
+        budget: RetryBudgetMiddleware | None,
+    ) -> None:
         """Wait before the next attempt, or raise the error with what was tried attached to it."""
         decision = self._policy.decide(attempt, error, self._clock.now() - began)
+        if budget is not None and not isinstance(decision, GiveUp) and not budget.spend(target):
+            decision = GiveUp(f"the retry budget of '{target}' is used up")
         if isinstance(decision, GiveUp):
             _attach(error, RetryReport(attempt, tuple(waits), decision.reason))
             try:
@@ -93,6 +125,7 @@ class RetryMiddleware(BoundMiddleware):
         # Without a budget nobody needs to know when the operation began, and the common case reads no clock.
         now = self._clock.now if self._policy.time_budget is not None else None
         again, retryable = self._again, self._policy.retryable
+        target, budget = context.name, self._budget()
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             began = now() if now is not None else 0.0
@@ -104,16 +137,31 @@ class RetryMiddleware(BoundMiddleware):
                 if not retryable(error):
                     raise
                 failed = [error]  # in a list that is emptied: an error held in its own frame is a cycle
-            return await again(failed, began, call_next, args, kwargs)
+            return await again(failed, began, call_next, args, kwargs, target, budget)
 
-        return call
+        if budget is None:
+            return call
+        earn = budget.earn
+
+        async def earning(*args: Any, **kwargs: Any) -> Any:
+            earn(target)
+            return await call(*args, **kwargs)
+
+        return earning
 
     async def _again(
-        self, failed: list[Exception], began: float, call_next: CallNext, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        failed: list[Exception],
+        began: float,
+        call_next: CallNext,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        target: str,
+        budget: RetryBudgetMiddleware | None,
     ) -> Any:
         attempt, waits = 1, list[float]()
         while True:
-            await self._wait_or_raise(attempt, failed.pop(), began, waits)
+            await self._wait_or_raise(attempt, failed.pop(), began, waits, target, budget)
             attempt += 1
             try:
                 return await call_next(*args, **kwargs)
@@ -122,9 +170,12 @@ class RetryMiddleware(BoundMiddleware):
 
     def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
         clock, retryable = self._clock, self._policy.retryable
+        target, budget = context.name, self._budget()
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             began = clock.now()
+            if budget is not None:
+                budget.earn(target)
             attempt, waits = 1, list[float]()
             while True:
                 delivered = False
@@ -142,7 +193,7 @@ class RetryMiddleware(BoundMiddleware):
                         raise
                     error = latest
                 try:
-                    await self._wait_or_raise(attempt, error, began, waits)
+                    await self._wait_or_raise(attempt, error, began, waits, target, budget)
                 finally:
                     del error
                 attempt += 1

@@ -15,10 +15,13 @@ from labkit.middleware.base import (
     FunctionMiddlewareContext,
     validate_middleware,
 )
+from labkit.middleware.bulkhead import BulkheadMiddleware
 from labkit.middleware.circuit_breaker import CircuitBreakerMiddleware
 from labkit.middleware.fallback import FallbackMiddleware
 from labkit.middleware.retry import RetryMiddleware
+from labkit.middleware.retry_budget import RetryBudgetMiddleware
 from labkit.middleware.timeout import TimeoutMiddleware
+from labkit.middleware.window_circuit_breaker import WindowCircuitBreakerMiddleware
 from labkit.timing import Clock, LoopClock
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ _TYPES: dict[str, Callable[..., FunctionMiddleware]] = {
     "timeout": TimeoutMiddleware,
     "retry": RetryMiddleware,
     "fallback": FallbackMiddleware,
+    "window_circuit_breaker": WindowCircuitBreakerMiddleware,
+    "bulkhead": BulkheadMiddleware,
+    "retry_budget": RetryBudgetMiddleware,
 }
 
 
@@ -60,7 +66,8 @@ class Stack:
         services: what each function calls, by the function's name.
 
     Raises:
-        MiddlewareError: a service is missing; an alternative is its own target, or leads back to it.
+        MiddlewareError: a service is missing; a retry names a budget that is none; an alternative is its own target,
+            or leads back to it.
     """
 
     def __init__(self, config: StackConfig, services: Mapping[str, Any], clock: Clock | None = None) -> None:
@@ -69,6 +76,7 @@ class Stack:
         self.middleware: dict[str, FunctionMiddleware] = {
             name: _make(name, one, self.clock) for name, one in config.middleware.items()
         }
+        self._connect_budgets()
         self._single: dict[str, CallNext] = {}
         self._streams: dict[str, CallNextStream] = {}
         self.services: dict[str, Any] = {}
@@ -146,6 +154,17 @@ class Stack:
                 + _did_you_mean(name, self.middleware)
             )
         return found
+
+    def _connect_budgets(self) -> None:
+        from labkit.config import check_budgets
+
+        for finding in check_budgets(self.config):
+            raise MiddlewareError(finding.message)
+        for middleware in self.middleware.values():
+            if isinstance(middleware, RetryMiddleware) and middleware.config.budget is not None:
+                budget = self.middleware[middleware.config.budget]
+                if isinstance(budget, RetryBudgetMiddleware):
+                    middleware.connect(budget)
 
     def _connect_alternatives(self, targets: Mapping[str, Any]) -> None:
         from labkit.config import check_alternatives

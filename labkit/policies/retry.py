@@ -21,6 +21,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition("ATTEMPTING", "failure", "not retryable", "GAVE_UP", "the error is passed on"),
     Transition("ATTEMPTING", "failure", "no attempts left", "GAVE_UP", "the last error is passed on"),
     Transition("ATTEMPTING", "failure", "the wait would pass time_budget", "GAVE_UP", "the last error is passed on"),
+    Transition("ATTEMPTING", "failure", "the retry budget is used up", "GAVE_UP", "the last error is passed on"),
     Transition("ATTEMPTING", "failure", "a chunk was delivered", "GAVE_UP", "a stream is not begun twice"),
     Transition("ATTEMPTING", "cancelled", "", "GAVE_UP", "the cancellation is passed on"),
     Transition("WAITING", "wait over", "", "ATTEMPTING", "the dependency is called again"),

@@ -47,8 +47,7 @@ class RetryBudgetPolicy:
         initial_tokens: what it starts with, from 0 to `max_tokens`; None: full.
 
     Attributes:
-        entries: what is in each bucket that differs from a fresh one, in millionths. A first attempt whose target is
-            not in there and starts full changes nothing, and need not be told.
+        entries: what is in each bucket that differs from a fresh one, in millionths.
 
     Example:
         >>> policy = RetryBudgetPolicy(ratio=0.5, max_tokens=1)
@@ -68,7 +67,9 @@ class RetryBudgetPolicy:
 
     def earn(self, target: str) -> None:
         """A first attempt is made."""
-        self._keep(target, min(self._max, self.entries.get(target, self._initial) + self._ratio))
+        tokens = self.entries.get(target, self._initial)
+        if tokens < self._max:
+            self._keep(target, min(self._max, tokens + self._ratio))
 
     def spend(self, target: str) -> bool:
         """Take a token for a retry; False when there is none, and then there must be no retry."""

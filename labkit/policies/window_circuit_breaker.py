@@ -155,10 +155,10 @@ class WindowCircuitBreakerPolicy:
         interval: seconds of an interval, at the end of which the count is 0 again, above 0.
         failure_rate: the share of failures in the window that opens it, above 0 and at most 1.
         window: seconds of the sliding window, above 0.
-        minimum_calls: how many calls the window must hold before the rate counts, above 0.
+        minimum_calls: how many calls the window must hold before the rate counts, above 0; None: 10.
         open_duration: seconds that OPEN lasts at least, above 0.
         open_factor: by which a failed probe makes the next timer longer, at least 1; closing undoes it.
-        max_open_duration: seconds that no timer exceeds.
+        max_open_duration: seconds that no timer exceeds, or None.
         half_open_requests: probes that may be in flight at once, above 0.
         half_open_successes: consecutive successful probes that close it, above 0.
 
@@ -205,10 +205,10 @@ class WindowCircuitBreakerPolicy:
         *,
         failure_rate: float | None = None,
         window: float | None = None,
-        minimum_calls: int = 10,
+        minimum_calls: int | None = None,
         open_duration: float = 60.0,
         open_factor: float = 1.0,
-        max_open_duration: float = inf,
+        max_open_duration: float | None = None,
         half_open_requests: int = 1,
         half_open_successes: int = 1,
     ) -> None:
@@ -219,10 +219,10 @@ class WindowCircuitBreakerPolicy:
             )
         self.failure_threshold = failure_threshold
         self.failure_rate = failure_rate
-        self.minimum_calls = minimum_calls
+        self.minimum_calls = 10 if minimum_calls is None else minimum_calls
         self.open_duration = open_duration
         self.open_factor = open_factor
-        self.max_open_duration = max_open_duration
+        self.max_open_duration = inf if max_open_duration is None else max_open_duration
         self.half_open_requests = half_open_requests
         self.half_open_successes = half_open_successes
         self.entries: dict[str, Record] = {}

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from labkit.config import RetryBudgetMiddlewareConfig
 from labkit.errors import BusinessRejection, CircuitBreakerOpenError, DependencyError
-from labkit.middleware import RetryReport
+from labkit.middleware import RetryBudgetMiddleware, RetryReport
 from labkit.policies.retry import TRANSITIONS
 
 
@@ -301,6 +302,11 @@ def test_each_row_of_the_table_happens(bench: Any) -> None:
     def call(retry: Any, *answers: Any) -> Any:
         return bench.kind(bench.single(retry, service=bench.script(*answers))())
 
+    def penniless() -> Any:
+        retry = bench.retry(3, budget="shared")
+        retry.connect(RetryBudgetMiddleware(RetryBudgetMiddlewareConfig(initial_tokens=0), clock=bench.clock))
+        return retry
+
     async def after_a_chunk() -> str:
         return type(
             (await bench.read(bench.stream(bench.retry(3), service=bench.streams(("a", down())))()))[1]
@@ -321,6 +327,7 @@ def test_each_row_of_the_table_happens(bench: Any) -> None:
             ("ATTEMPTING", "failure", "the wait would pass time_budget"): await count(
                 call(bench.retry(3, time_budget=0.5), down())
             ),
+            ("ATTEMPTING", "failure", "the retry budget is used up"): await count(call(penniless(), down())),
             ("ATTEMPTING", "failure", "a chunk was delivered"): await count(after_a_chunk()),
             ("ATTEMPTING", "cancelled", ""): await count(cancelled(bench.hangs)),
             ("WAITING", "cancelled", ""): await count(cancelled(bench.fails)),
@@ -334,6 +341,7 @@ def test_each_row_of_the_table_happens(bench: Any) -> None:
         ("ok", 2),
         ("KeyError", 1),
         ("DependencyError", 2),
+        ("DependencyError", 1),
         ("DependencyError", 1),
         ("DependencyError", 1),
         ("CancelledError", 1),
