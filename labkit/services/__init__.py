@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labkit.services.adapter import InProcessAdapter, PartsAdapter, SwallowingAdapter
+from labkit.services.adapter import InProcessAdapter, PartsAdapter, RaisingAdapter, SwallowingAdapter
+from labkit.services.assistant import Answer, Claim, ResearchAssistant
+from labkit.services.documents import MaintenanceDocuments, SearchHit, SearchReply
 from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Period, Window
 from labkit.services.latency import Latency
 from labkit.services.mock import Attempt, MockService
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HEALTHY",
+    "Answer",
     "Attempt",
+    "Claim",
     "Fault",
     "FaultKind",
     "FaultPlan",
@@ -28,10 +32,15 @@ __all__ = [
     "HttpServiceThread",
     "InProcessAdapter",
     "Latency",
+    "MaintenanceDocuments",
     "MockService",
     "PartsAdapter",
     "PartsAvailability",
     "Period",
+    "RaisingAdapter",
+    "ResearchAssistant",
+    "SearchHit",
+    "SearchReply",
     "StockReply",
     "SwallowingAdapter",
     "Window",

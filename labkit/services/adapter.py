@@ -29,14 +29,16 @@ stands, a request that is cancelled while its connection is being made may occup
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from labkit.errors import BusinessRejection, DependencyError, RateLimitedError, ServiceError
+from labkit.services.assistant import Answer
 from labkit.services.checks import is_number, is_whole, shown
+from labkit.services.documents import SearchReply
 from labkit.services.parts import UNKNOWN_PART, StockReply, check_part
 
 if TYPE_CHECKING:
@@ -48,14 +50,18 @@ MAX_REPLY_BYTES = 1_048_576
 """More than this is not a stock reply, whatever it begins with."""
 
 
-class PartsSource(Protocol):
-    """What can be asked for stock: the mock service or an adapter."""
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
-    async def call(self, part: str) -> StockReply | str:
+
+class Source(Protocol[R_co]):
+    """What can be asked: a mock service or an adapter."""
+
+    def call(self, subject: str, /) -> Awaitable[R_co | str]:
         """One reply."""
 
-    def stream(self, part: str) -> AsyncGenerator[StockReply | str, None]:
-        """One chunk a site, then the total."""
+    def stream(self, subject: str, /) -> AsyncGenerator[R_co | str, None]:
+        """One chunk after the other."""
 
 
 def _in_a_path(part: str) -> str:
@@ -63,8 +69,8 @@ def _in_a_path(part: str) -> str:
     return quoted.replace(".", "%2E") if not part.strip(".") else quoted  # "." and ".." would be steps in the path
 
 
-class InProcessAdapter:
-    """The classification of `PartsAdapter` for a service in the same process, on any clock.
+class InProcessAdapter(Generic[R]):
+    """The classification of `PartsAdapter` for any service in the same process, on any clock.
 
     Args:
         service: what to ask, for example a `PartsAvailability`.
@@ -82,39 +88,42 @@ class InProcessAdapter:
         labkit.errors.DependencyError: the dependency answered with a text, 'Service error: ...'
     """
 
-    def __init__(self, service: PartsSource) -> None:
+    def __init__(self, service: Source[R]) -> None:
         self.service = service
+        self._ask = service.call
 
-    async def call(self, part: str) -> StockReply:
-        """How many of the part are in stock; a text in place of a reply is raised.
-
-        Raises:
-            DependencyError, ConnectionError, TimeoutError: the dependency's failure.
-            ServiceError: the part is not a text.
-        """
-        return _only_a_reply(await self.service.call(part))
-
-    async def stream(self, part: str) -> AsyncGenerator[StockReply, None]:
-        """One chunk a site, then the total; a text in place of a chunk is raised.
+    async def call(self, subject: str) -> R:
+        """One reply; a text in place of it is raised.
 
         Raises:
             DependencyError, ConnectionError, TimeoutError: the dependency's failure.
-            ServiceError: the part is not a text.
+            ServiceError: the subject is not a text.
         """
-        async with aclosing(self.service.stream(part)) as chunks:
+        reply = await self._ask(subject)
+        return reply if isinstance(reply, _REPLIES) else _refuse(reply)
+
+    async def stream(self, subject: str) -> AsyncGenerator[R, None]:
+        """The service's chunks; a text in place of one is raised.
+
+        Raises:
+            DependencyError, ConnectionError, TimeoutError: the dependency's failure.
+            ServiceError: the subject is not a text.
+        """
+        async with aclosing(self.service.stream(subject)) as chunks:
             async for chunk in chunks:
-                yield _only_a_reply(chunk)
+                yield chunk if isinstance(chunk, _REPLIES) else _refuse(chunk)
 
 
-def _only_a_reply(reply: StockReply | str) -> StockReply:
-    if isinstance(reply, StockReply):
-        return reply
+_REPLIES = (StockReply, SearchReply, Answer)
+
+
+def _refuse(reply: object) -> NoReturn:
     if isinstance(reply, str):
         raise DependencyError(f"the dependency answered with a text, {shown(reply)}")
-    raise DependencyError(f"the dependency answered with {type(reply).__name__} in place of a stock reply")
+    raise DependencyError(f"the dependency answered with {type(reply).__name__} in place of a reply")
 
 
-class RaisingAdapter(InProcessAdapter):
+class RaisingAdapter(InProcessAdapter[R]):
     """**The mistake, on purpose.** Raises what the business says no to: an unknown part is a `BusinessRejection`.
 
     A breaker counts exceptions and asks no further, so a few unknown parts in a row shut a dependency that works. The
@@ -124,32 +133,32 @@ class RaisingAdapter(InProcessAdapter):
         service: what to ask.
     """
 
-    async def call(self, part: str) -> StockReply:
+    async def call(self, subject: str) -> R:
         """As `InProcessAdapter.call`, but for the business's no.
 
         Raises:
             BusinessRejection: the part is unknown.
         """
-        return _nothing_refused(await super().call(part))
+        return _nothing_refused(await super().call(subject))
 
-    async def stream(self, part: str) -> AsyncGenerator[StockReply, None]:
+    async def stream(self, subject: str) -> AsyncGenerator[R, None]:
         """As `InProcessAdapter.stream`, but for the business's no.
 
         Raises:
             BusinessRejection: the part is unknown.
         """
-        async with aclosing(super().stream(part)) as chunks:
+        async with aclosing(super().stream(subject)) as chunks:
             async for chunk in chunks:
                 yield _nothing_refused(chunk)
 
 
-def _nothing_refused(reply: StockReply) -> StockReply:
-    if reply.status == UNKNOWN_PART:
+def _nothing_refused(reply: R) -> R:
+    if isinstance(reply, StockReply) and not reply.known:
         raise BusinessRejection(str(reply))
     return reply
 
 
-class SwallowingAdapter:
+class SwallowingAdapter(Generic[R]):
     """**The mistake, on purpose.** Catches every exception and returns its text as if it were an answer.
 
     No breaker around it ever opens, because no breaker ever sees a failure; no threshold, cooldown or probe limit mends
@@ -159,20 +168,20 @@ class SwallowingAdapter:
         source: what to spoil: a service or an adapter.
     """
 
-    def __init__(self, source: PartsSource) -> None:
+    def __init__(self, source: Source[R]) -> None:
         self.source = source
 
-    async def call(self, part: str) -> StockReply | str:
+    async def call(self, subject: str) -> R | str:
         """A reply, or a text that begins with "Service error"; never an exception (but for a cancellation)."""
         try:
-            return await self.source.call(part)
+            return await self.source.call(subject)
         except Exception as error:
             return f"Service error: {error}"
 
-    async def stream(self, part: str) -> AsyncGenerator[StockReply | str, None]:
+    async def stream(self, subject: str) -> AsyncGenerator[R | str, None]:
         """Chunks; a failure becomes one more chunk, a text that begins with "Service error"."""
         try:
-            async with aclosing(self.source.stream(part)) as chunks:
+            async with aclosing(self.source.stream(subject)) as chunks:
                 async for chunk in chunks:
                     yield chunk
         except Exception as error:

@@ -375,7 +375,7 @@ class MockService(Generic[R]):
             outcome = "answered"
             return reply
         except Exception as error:
-            outcome = _outcome_of(error)
+            outcome = outcome_of(error)
             raise
         finally:
             self._end(attempt, outcome)
@@ -411,7 +411,7 @@ class MockService(Generic[R]):
             raise
         except Exception as error:
             if outcome == "cancelled":
-                outcome = _outcome_of(error)
+                outcome = outcome_of(error)
             raise
         finally:
             self._end(attempt, outcome)
@@ -450,7 +450,8 @@ class MockService(Generic[R]):
         raise RateLimitedError(f"{self.name} has had enough calls for now", retry_after)
 
 
-def _outcome_of(error: Exception) -> str:
+def outcome_of(error: Exception) -> str:
+    """The outcome of an attempt that ended in this error."""
     if isinstance(error, OverloadedError):
         return "overloaded"
     if isinstance(error, RateLimitedError):

@@ -8,7 +8,9 @@ from zlib import crc32
 
 from labkit.errors import ServiceError
 from labkit.services.adapter import InProcessAdapter, RaisingAdapter, SwallowingAdapter
+from labkit.services.assistant import ResearchAssistant
 from labkit.services.checks import hint, shown
+from labkit.services.documents import MaintenanceDocuments
 from labkit.services.faults import FaultPlan
 from labkit.services.latency import Latency
 from labkit.services.mock import MockService
@@ -28,7 +30,8 @@ def make_service(name: str, type_: str, settings: Mapping[str, Any], clock: Cloc
         name: what it is called.
         type_: `parts_availability`, `maintenance_documents`, `research_assistant`, or one that was registered.
         settings: its settings as YAML gives them, without `_type`. Of a mock service: `workers`, `queue`, `latency`
-            (see `Latency.from_data`) and `faults` (see `FaultPlan.from_list`).
+            (see `Latency.from_data`) and `faults` (see `FaultPlan.from_list`); of the assistant: `guess`, `on_error`,
+            `together`, `stock` and `documents` (see `ResearchAssistant`).
         clock: whose time it lives in.
         seed: of everything random; services of different names draw differently from the same seed.
 
@@ -112,6 +115,12 @@ def _mock(kind: type[MockService[Any]]) -> ServiceMaker:
     return make
 
 
+def _assistant(name: str, settings: Mapping[str, Any], clock: Clock, seed: int) -> ResearchAssistant:
+    check_settings(settings, ("guess", "on_error", "together", "stock", "documents"))
+    given = {key: value for key, value in settings.items() if value is not None}
+    return ResearchAssistant(clock, seed=seed, name=name, **given)
+
+
 def _under(key: str, read: Callable[[Any], Any], data: object) -> Any:
     try:
         return read(data)
@@ -120,7 +129,9 @@ def _under(key: str, read: Callable[[Any], Any], data: object) -> Any:
 
 
 _SERVICES: dict[str, ServiceMaker] = {
-    "parts_availability": _mock(PartsAvailability),
+    PartsAvailability.name: _mock(PartsAvailability),
+    MaintenanceDocuments.name: _mock(MaintenanceDocuments),
+    ResearchAssistant.name: _assistant,
 }
 
 _ADAPTERS: dict[str, Callable[[Any], Any]] = {
