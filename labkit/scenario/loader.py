@@ -59,6 +59,7 @@ class _Block:
         self.keys = keys
         self._reader = reader
         self._doc = reader.doc
+        self.meant: set[str | None] = set()  # keys that misspelt ones stand for: enough has been said of them
         self._entries: dict[Any, tuple[Node, Node]] = {}
         if node is None:
             return
@@ -69,6 +70,7 @@ class _Block:
         self._entries = self._doc.entries(node)
         for key, (key_node, _) in self._entries.items():
             if key not in keys:
+                self.meant.add(nearest(key, keys))
                 reader.say(
                     key_node,
                     "unknown-key",
@@ -93,6 +95,8 @@ class _Block:
     def wrong(self, key: str, allowed: str, node: Node | None = None, near: str | None = None) -> None:
         """Say that the value of a key is not what it may be."""
         shown = node if node is not None else self.node(key)
+        if shown is None and key in self.meant:
+            return
         if shown is None:
             self._reader.say(self.at, "missing-key", f"{self.what} has no '{key}'", allowed)
         elif id(shown) not in self._doc.unreadable:
@@ -229,6 +233,7 @@ class _Reader:
             "look_for": block.text("look_for"),
             "semantics": block.choice("semantics", SEMANTICS, "toolkit"),
             "duration": duration or 1.0,
+            "sound": duration is not None,
             "drain": block.number("drain", 60.0),
             "seed": block.whole("seed", 0, 0, 2**63 - 1),
             "replicas": block.whole("replicas", 1, 1, MOST_REPLICAS),
@@ -273,7 +278,7 @@ class _Reader:
             found[name] = spec
             plan = getattr(service, "plan", None)
             for window in getattr(plan, "windows", ()):
-                if window.start >= head["duration"]:
+                if head["sound"] and window.start >= head["duration"]:
                     places = [n for n, one in enumerate(settings["faults"]) if one.get("from") == window.start]
                     self.say(
                         self._at(node, ["faults", *places[:1]]) or key,
@@ -348,7 +353,7 @@ class _Reader:
         if end is not None and end <= begin and "to" in block:
             block.wrong("to", f"a number of seconds after 'from' ({begin:g})")
         given = [key for key in ("rate", "ramp", "at") if key in block]
-        if len(given) != 1:
+        if len(given) != 1 and not block.meant & {"rate", "ramp", "at"}:
             which = " and ".join(f"'{one}'" for one in given) or "none of 'rate', 'ramp' and 'at'"
             self.say(node, "missing-key", f"{what} has {which}", "exactly one of rate, ramp, at")
         at = tuple(sorted(block.numbers("at")))
