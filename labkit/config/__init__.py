@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labkit.config.models import BulkheadMiddlewareConfig as BulkheadMiddlewareConfig
     from labkit.config.models import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
     from labkit.config.models import FallbackMiddlewareConfig as FallbackMiddlewareConfig
+    from labkit.config.models import GuardedCircuitBreakerMiddlewareConfig as GuardedCircuitBreakerMiddlewareConfig
     from labkit.config.models import MiddlewareConfig as MiddlewareConfig
     from labkit.config.models import RegisteredMiddleware as RegisteredMiddleware
     from labkit.config.models import RetryBudgetMiddlewareConfig as RetryBudgetMiddlewareConfig
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from labkit.config.models import WindowCircuitBreakerMiddlewareConfig as WindowCircuitBreakerMiddlewareConfig
     from labkit.config.models import middleware_types as middleware_types
     from labkit.config.models import register_middleware_config as register_middleware_config
+    from labkit.config.models_leases import LeaseConfig as LeaseConfig
+    from labkit.config.models_leases import MemoryLeaseConfig as MemoryLeaseConfig
+    from labkit.config.models_leases import RedisLeaseConfig as RedisLeaseConfig
+    from labkit.config.models_leases import SqliteLeaseConfig as SqliteLeaseConfig
+    from labkit.config.models_leases import lease_types as lease_types
     from labkit.config.stack import FunctionConfig as FunctionConfig
     from labkit.config.stack import StackConfig as StackConfig
 
@@ -39,16 +45,22 @@ _HOME_OF = {
     "FallbackMiddlewareConfig": "models",
     "Finding": "findings",
     "FunctionConfig": "stack",
+    "GuardedCircuitBreakerMiddlewareConfig": "models",
+    "LeaseConfig": "models_leases",
+    "MemoryLeaseConfig": "models_leases",
     "MiddlewareConfig": "models",
+    "RedisLeaseConfig": "models_leases",
     "RegisteredMiddleware": "models",
     "RetryBudgetMiddlewareConfig": "models",
     "RetryMiddlewareConfig": "models",
+    "SqliteLeaseConfig": "models_leases",
     "StackConfig": "stack",
     "TimeoutMiddlewareConfig": "models",
     "WindowCircuitBreakerMiddlewareConfig": "models",
     "check_alternatives": "checks",
     "check_budgets": "checks",
     "check_stack": "checks",
+    "lease_types": "models_leases",
     "load_stack_config": "loader",
     "middleware_types": "models",
     "register_middleware_config": "models",
@@ -61,16 +73,22 @@ __all__ = [
     "FallbackMiddlewareConfig",
     "Finding",
     "FunctionConfig",
+    "GuardedCircuitBreakerMiddlewareConfig",
+    "LeaseConfig",
+    "MemoryLeaseConfig",
     "MiddlewareConfig",
+    "RedisLeaseConfig",
     "RegisteredMiddleware",
     "RetryBudgetMiddlewareConfig",
     "RetryMiddlewareConfig",
+    "SqliteLeaseConfig",
     "StackConfig",
     "TimeoutMiddlewareConfig",
     "WindowCircuitBreakerMiddlewareConfig",
     "check_alternatives",
     "check_budgets",
     "check_stack",
+    "lease_types",
     "load_stack_config",
     "middleware_types",
     "nearest",

@@ -15,6 +15,7 @@ from labkit.config.findings import Finding, Report, TooMuch, in_order, printable
 from labkit.config.models import (
     DynamicMiddlewareConfig,
     FallbackMiddlewareConfig,
+    GuardedCircuitBreakerMiddlewareConfig,
     RetryBudgetMiddlewareConfig,
     RetryMiddlewareConfig,
 )
@@ -28,7 +29,11 @@ _TOLD_APART_BY = ("description",)  # settings that do not tell which service it 
 
 
 def check_stack(
-    config: StackConfig, *, unsound: Collection[str] = (), not_run: Mapping[str, str] | None = None
+    config: StackConfig,
+    *,
+    unsound: Collection[str] = (),
+    not_run: Mapping[str, str] | None = None,
+    unsound_leases: Collection[str] = (),
 ) -> list[Finding]:
     """Judge how the parts of a configuration fit together; an empty list means that they do.
 
@@ -38,6 +43,7 @@ def check_stack(
         config: the configuration.
         unsound: names of middleware that are defined, but so that no model could be made of them.
         not_run: names of middleware whose `_type` only the toolkit runs, with that `_type`.
+        unsound_leases: as `unsound`, of leases.
 
     Returns:
         Findings of every severity, in the order of lines.
@@ -50,6 +56,7 @@ def check_stack(
     report = Report(config.source)
     with suppress(TooMuch):
         _check_all(config, report, unsound, not_run or {})
+        _check_leases(config, report, unsound_leases, whole=not unsound)
     return in_order(report.findings)
 
 
@@ -95,6 +102,8 @@ def _check_all(config: StackConfig, report: Report, unsound: Collection[str], no
             _check_exceptions(config, report, name, "retry_on", middleware.retry_on)
         if isinstance(middleware, FallbackMiddlewareConfig):
             _check_exceptions(config, report, name, "errors", middleware.errors)
+        if isinstance(middleware, GuardedCircuitBreakerMiddlewareConfig):
+            _check_hold(config, report, name, middleware)
         _check_endless(config, report, name, middleware)
     _check_budgets(config, report, unsound)
     _check_alternatives(config, report)
@@ -255,6 +264,52 @@ def _check_endless(config: StackConfig, report: Report, name: str, middleware: o
                 key=key,
                 found=math.inf,
             )
+
+
+def _check_hold(
+    config: StackConfig, report: Report, name: str, middleware: GuardedCircuitBreakerMiddlewareConfig
+) -> None:
+    limit = middleware.probe_timeout
+    if limit is not None and middleware.probe_hold < limit < math.inf:
+        report.add(
+            "at-odds",
+            f"'probe_timeout' of middleware '{printable(name)}' ({middleware.type}) is {limit:g} s, and a probe is "
+            f"ended after its 'probe_hold' of {middleware.probe_hold:g} s",
+            config.position("middleware", name, "probe_timeout"),
+            severity="warning",
+            key="probe_timeout",
+            found=limit,
+        )
+
+
+def _check_leases(config: StackConfig, report: Report, unsound: Collection[str], *, whole: bool) -> None:
+    defined = {*config.leases, *unsound}
+    used: set[str | None] = set()
+    for name, middleware in config.middleware.items():
+        lease = middleware.probe_lease if isinstance(middleware, GuardedCircuitBreakerMiddlewareConfig) else None
+        if lease is None:
+            continue
+        near = None if lease in defined else nearest(lease, defined)
+        used |= {lease, near}
+        if lease not in defined:
+            report.add(
+                "undefined",
+                f"'probe_lease' of middleware '{printable(name)}' names the lease '{printable(lease)}', which is not "
+                "defined",
+                config.position("middleware", name, "probe_lease"),
+                key=lease,
+                found=lease,
+                allowed=_names(defined) or "a name defined in the section 'leases', which has none",
+                nearest=near,
+            )
+    for name in sorted(defined - used) if whole else ():  # a breaker that could not be read may name it
+        report.add(
+            "unused",
+            f"lease '{printable(name)}' is defined and no breaker names it as its 'probe_lease'",
+            config.position("leases", name),
+            severity="warning",
+            key=name,
+        )
 
 
 def _exceptions() -> dict[str, type[Exception]]:

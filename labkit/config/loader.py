@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -20,9 +20,10 @@ from labkit.config.models import (
     AllowedComponentFunctions,
     DynamicMiddlewareConfig,
     MiddlewareConfig,
-    RegisteredMiddleware,
+    TypedConfig,
     middleware_types,
 )
+from labkit.config.models_leases import LeaseConfig, lease_types
 from labkit.config.nearest import nearest
 from labkit.config.stack import FunctionConfig, Path, Position, StackConfig
 from labkit.errors import ConfigError
@@ -35,7 +36,9 @@ MAX_BYTES = 262_144
 UNREADABLE = frozenset({"unreadable", "syntax"})
 """Codes of the findings that say that a file could not be read, so that nothing is known about what it says."""
 
-_OWN_SECTIONS = ("middleware", "functions", "workflow")
+M = TypeVar("M", bound=TypedConfig)
+
+_OWN_SECTIONS = ("middleware", "functions", "workflow", "leases")
 _TOOLKIT_SECTIONS = (
     "authentication",
     "embedders",
@@ -65,7 +68,8 @@ def load_stack_config(
     """Read a stack's configuration from a YAML file or from YAML text.
 
     The YAML is read as the toolkit reads it (`yaml.safe_load`, `${NAME:-default}` from the environment), in the
-    toolkit's shape: `middleware:`, `functions:`, `workflow:`; its other sections are allowed and not looked at.
+    toolkit's shape: `middleware:`, `functions:`, `workflow:`; its other sections are allowed and not looked at. `leases:`
+    is labkit's own.
 
     Args:
         path_or_text: a path object is a path, bytes are text; a str is text when it has a line break, a '{' or ': ' in
@@ -231,6 +235,7 @@ class _Reader:
         self._types = middleware_types()
         self._positions: dict[Path, Position] = {}
         self._unsound: set[str] = set()
+        self._unsound_leases: set[str] = set()
         self._not_run: dict[str, str] = {}
 
     def read(self) -> StackConfig | None:
@@ -254,12 +259,15 @@ class _Reader:
             self._section(name, key, value)
         config = StackConfig(source=self._report.file, positions=self._positions)
         config.middleware = self._middleware(sections.get("middleware"))
+        config.leases = self._leases(sections.get("leases"))
         config.functions = self._functions(sections, "functions")
         config.function_groups = self._functions(sections, "function_groups")
         if "workflow" in sections:
             key, value = sections["workflow"]
             config.workflow = self._function(("workflow",), "the workflow", key, value)
-        for finding in check_stack(config, unsound=self._unsound, not_run=self._not_run):
+        for finding in check_stack(
+            config, unsound=self._unsound, not_run=self._not_run, unsound_leases=self._unsound_leases
+        ):
             self._report.take(finding)
         return config
 
@@ -365,17 +373,47 @@ class _Reader:
             return None
         entry = self._types.get(type_)
         if entry is None:
-            self._report.add(
-                "unknown-type",
-                f"unknown _type '{printable(type_)}' of {what}",
-                self._doc.position(entries["_type" if "_type" in entries else "type"][0]),
-                key="_type",
-                found=type_,
-                allowed=", ".join(self._types),
-                nearest=nearest(type_, types),
-            )
+            self._unknown_type(what, type_, entries, self._types, types)
             return None
-        return self._settings(name, f"{what} ({type_})", key, entries, entry)
+        return self._settings(("middleware", name), f"{what} ({type_})", key, entries, entry.model)
+
+    def _leases(self, section: tuple[Node, Node] | None) -> dict[str, LeaseConfig]:
+        found: dict[str, LeaseConfig] = {}
+        types = lease_types()
+        for name, key, value in self._named(section, "leases"):
+            self._positions[("leases", name)] = self._doc.position(key)
+            what = f"lease '{printable(name)}'"
+            entries = self._block(what, key, value, f"'_type' ({', '.join(types)}) and settings")
+            type_ = entries and self._type(what, key, value, entries, ", ".join(types))
+            config = None
+            if entries and type_:
+                if type_ in types:
+                    config = self._settings(("leases", name), f"{what} ({type_})", key, entries, types[type_])
+                else:
+                    self._unknown_type(what, type_, entries, types, types)
+            if config is None:
+                self._unsound_leases.add(name)
+            else:
+                found[name] = config
+        return found
+
+    def _unknown_type(
+        self,
+        what: str,
+        type_: str,
+        entries: dict[Any, tuple[Node, Node]],
+        allowed: Iterable[str],
+        known: Iterable[str],
+    ) -> None:
+        self._report.add(
+            "unknown-type",
+            f"unknown _type '{printable(type_)}' of {what}",
+            self._doc.position(entries["_type" if "_type" in entries else "type"][0]),
+            key="_type",
+            found=type_,
+            allowed=", ".join(allowed),
+            nearest=nearest(type_, known),
+        )
 
     def _block(self, what: str, key: Node, value: Node, allowed: str) -> dict[Any, tuple[Node, Node]] | None:
         """Return the entries of a middleware's, function's or workflow's own block."""
@@ -426,9 +464,9 @@ class _Reader:
     # ---------------------------------------------------------------------------------------- a middleware's settings
 
     def _settings(
-        self, name: str, what: str, key: Node, entries: dict[Any, tuple[Node, Node]], entry: RegisteredMiddleware
-    ) -> MiddlewareConfig | None:
-        keys = entry.model.keys()
+        self, path: Path, what: str, key: Node, entries: dict[Any, tuple[Node, Node]], of: type[M]
+    ) -> M | None:
+        keys = of.keys()
         values: dict[str, Any] = {}
         unread: set[str] = set()
         meant: set[str] = set()
@@ -436,7 +474,7 @@ class _Reader:
             if setting == "_type" or (setting == "type" and "_type" not in entries):
                 continue
             if setting in keys:
-                self._place(("middleware", name, setting), setting_key, setting_value)
+                self._place((*path, setting), setting_key, setting_value)
                 if self._is_unread(setting_value):
                     unread.add(setting)
                 else:
@@ -444,10 +482,10 @@ class _Reader:
             else:
                 near = nearest(setting, keys)
                 meant.add(near or "")
-                self._unknown_key(what, setting_key, near, entry.model, entries)
-        model = self._validated(what, key, entries, entry.model, values, unread if self._lenient else unread | meant)
+                self._unknown_key(what, setting_key, near, of, entries)
+        model = self._validated(what, key, entries, of, values, unread if self._lenient else unread | meant)
         for setting in values:
-            self._surprise(what, setting, *entries[setting], entry.model)
+            self._surprise(what, setting, *entries[setting], of)
         return None if unread else model
 
     def _validated(
@@ -455,10 +493,10 @@ class _Reader:
         what: str,
         key: Node,
         entries: dict[Any, tuple[Node, Node]],
-        model: type[MiddlewareConfig],
+        model: type[M],
         values: dict[str, Any],
         said: set[str],
-    ) -> MiddlewareConfig | None:
+    ) -> M | None:
         """Make the model, or say what keeps it from being made; of the fields in `said` enough has been said."""
         try:
             return model(**values)
@@ -475,7 +513,7 @@ class _Reader:
             values[field] = {inner: value for inner, value in values[field].items() if inner != last}
         return self._validated(what, key, entries, model, values, said)
 
-    def _surprise(self, what: str, setting: str, key: Node, node: Node, model: type[MiddlewareConfig]) -> None:
+    def _surprise(self, what: str, setting: str, key: Node, node: Node, model: type[TypedConfig]) -> None:
         """Warn of an accepted value that is a number nobody sees in it: true is 1, 017 is 15, 1:30 is 90."""
         annotation = model.model_fields[setting].annotation
         if not {int, float} & set(get_args(annotation) or (annotation,)) or not isinstance(node, ScalarNode):
@@ -505,7 +543,7 @@ class _Reader:
         what: str,
         key: Node,
         near: str | None,
-        model: type[MiddlewareConfig],
+        model: type[TypedConfig],
         entries: dict[Any, tuple[Node, Node]],
     ) -> None:
         written = printable(str(getattr(key, "value", "")))
@@ -529,7 +567,7 @@ class _Reader:
             nearest=near,
         )
 
-    def _in_force(self, field: str, model: type[MiddlewareConfig], entries: dict[Any, tuple[Node, Node]]) -> str:
+    def _in_force(self, field: str, model: type[TypedConfig], entries: dict[Any, tuple[Node, Node]]) -> str:
         if field in entries:
             return self._doc.shown(entries[field][1])
         info = model.model_fields[field]
@@ -540,7 +578,7 @@ class _Reader:
         what: str,
         key: Node,
         entries: dict[Any, tuple[Node, Node]],
-        model: type[MiddlewareConfig],
+        model: type[TypedConfig],
         error: Any,
     ) -> None:
         """Put one of pydantic's errors into a sentence."""
@@ -720,7 +758,7 @@ _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)
 _OUT_OF_RANGE = {"greater_than", "greater_than_equal", "finite_number", "less_than", "less_than_equal"}
 
 
-def _keys_in_short(model: type[MiddlewareConfig]) -> str:
+def _keys_in_short(model: type[TypedConfig]) -> str:
     shared = DynamicMiddlewareConfig.model_fields if issubclass(model, DynamicMiddlewareConfig) else {}
     names = model.keys()
     own = [key for key in names if key not in shared or key == "enabled"]

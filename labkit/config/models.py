@@ -22,11 +22,13 @@ __all__ = [
     "BulkheadMiddlewareConfig",
     "CircuitBreakerMiddlewareConfig",
     "FallbackMiddlewareConfig",
+    "GuardedCircuitBreakerMiddlewareConfig",
     "MiddlewareConfig",
     "RegisteredMiddleware",
     "RetryBudgetMiddlewareConfig",
     "RetryMiddlewareConfig",
     "TimeoutMiddlewareConfig",
+    "TypedConfig",
     "WindowCircuitBreakerMiddlewareConfig",
     "middleware_types",
     "register_middleware_config",
@@ -54,16 +56,12 @@ def component_setting(default: Any, allowed: str, description: str) -> Any:
     return setting(default, allowed, description, repr=False)
 
 
-class MiddlewareConfig(BaseModel):
-    """What the settings of every middleware have in common. A new type derives from it and sets `type`.
-
-    Unknown keys are refused, and so is a value assigned later that breaks a rule.
-    """
+class TypedConfig(BaseModel):
+    """A block of YAML with a `_type`. Unknown keys are refused, and so is a value assigned later that breaks a rule."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, validate_assignment=True)
 
     type: str = Field(alias="_type", repr=False)
-    enabled: bool = setting(True, SWITCH, "Whether the middleware acts; read once, when the chain is built.")
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = self.__dict__.copy()
@@ -96,6 +94,15 @@ class MiddlewareConfig(BaseModel):
         """
         names = [name for name in cls.model_fields if name != "type"]
         return tuple(sorted(names, key=lambda name: (name in _TOOLKIT_KEYS, name == "enabled")))
+
+
+class MiddlewareConfig(TypedConfig):
+    """What the settings of every middleware have in common. A new type derives from it and sets `type`.
+
+    Unknown keys are refused, and so is a value assigned later that breaks a rule.
+    """
+
+    enabled: bool = setting(True, SWITCH, "Whether the middleware acts; read once, when the chain is built.")
 
 
 class AllowedComponentFunctions(BaseModel):
@@ -355,6 +362,33 @@ class RetryBudgetMiddlewareConfig(MiddlewareConfig):
         return self
 
 
+class GuardedCircuitBreakerMiddlewareConfig(MiddlewareConfig):
+    """Settings of labkit's breaker without the toolkit's faults (`_type: guarded_circuit_breaker`).
+
+    The first five are the toolkit's, with its defaults and rules; the others are labkit's own.
+
+    Raises:
+        pydantic.ValidationError: a value breaks a rule, or a key is unknown.
+
+    >>> GuardedCircuitBreakerMiddlewareConfig().probe_hold
+    60.0
+    """
+
+    type: Literal["guarded_circuit_breaker"] = Field("guarded_circuit_breaker", alias="_type", repr=False)
+    failure_threshold: int = setting(3, COUNT, "Consecutive failures that open the breaker.", gt=0)
+    cooldown_period: float = setting(60.0, SECONDS, "Seconds that OPEN lasts at least.", gt=0)
+    half_open_success_threshold: int = setting(1, COUNT, "Consecutive successful probes that close it.", gt=0)
+    probe_timeout: float | None = setting(
+        None, f"{SECONDS}, or null", "Seconds that a probe may take; null: probe_hold.", gt=0
+    )
+    circuit_breaker_message: str | None = setting(None, TEXT, "Appended to the text of a rejection.")
+    probe_hold: FiniteFloat = setting(60.0, SECONDS, "Seconds that a probe keeps others out at most.", gt=0)
+    idle_period: float = setting(600.0, SECONDS, "Seconds after which an untouched closed target is forgotten.", gt=0)
+    probe_lease: str | None = setting(
+        None, "the name of a lease, or null", "The lease of the section 'leases' that a probe needs."
+    )
+
+
 def _at_odds(key: str, found: str, allowed: str) -> PydanticCustomError:
     """Return the error of settings that do not go together; `key` is the one to blame."""
     what = {"key": key, "found": found, "allowed": allowed}
@@ -419,3 +453,4 @@ register_middleware_config(FallbackMiddlewareConfig)
 register_middleware_config(WindowCircuitBreakerMiddlewareConfig)
 register_middleware_config(BulkheadMiddlewareConfig)
 register_middleware_config(RetryBudgetMiddlewareConfig)
+register_middleware_config(GuardedCircuitBreakerMiddlewareConfig)

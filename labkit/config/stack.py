@@ -8,6 +8,7 @@ from typing import Any
 
 from labkit.config.findings import Finding
 from labkit.config.models import MiddlewareConfig
+from labkit.config.models_leases import LeaseConfig
 
 __all__ = ["FunctionConfig", "Path", "Position", "StackConfig"]
 
@@ -46,6 +47,7 @@ class StackConfig:
         functions: each function by its name.
         workflow: the workflow, or None when the file has none.
         function_groups: the toolkit's function groups; labkit reads them so that names can be checked, and runs none.
+        leases: settings of each lease by its name; labkit's own.
         source: the file's name, or None when made in Python.
         warnings: what the loader had to say about a configuration that it accepted, in the order of lines.
         positions: where in the file each part stands, by its path.
@@ -60,6 +62,7 @@ class StackConfig:
     functions: dict[str, FunctionConfig] = field(default_factory=dict)
     workflow: FunctionConfig | None = None
     function_groups: dict[str, FunctionConfig] = field(default_factory=dict)
+    leases: dict[str, LeaseConfig] = field(default_factory=dict)
     source: str | None = None
     warnings: tuple[Finding, ...] = ()
     positions: Mapping[Path, Position] = field(default_factory=dict, repr=False, compare=False)

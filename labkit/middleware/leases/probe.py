@@ -1,0 +1,197 @@
+"""A breaker's side of a lease: asked for before a probe, renewed while it runs, given back after it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from itertools import count
+from typing import Any, Literal, TypeVar
+
+from labkit.errors import ClockError, LeaseError
+from labkit.middleware.leases.store import LeaseStore
+from labkit.policies import Lease
+from labkit.timing import Clock, LoopClock
+from labkit.timing.clock import Task
+
+__all__ = ["HeldLease", "ProbeLease"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+_process = secrets.token_hex(8)  # for telling processes apart; no run depends on what it is
+_numbers = count(1)
+
+
+class ProbeLease:
+    """Who a guarded breaker asks for leave to probe.
+
+    Args:
+        store: keeps the leases.
+        name: the lease's name in the configuration; a target's key in the store is `name/target`.
+        time_to_live: seconds after which the lease of a dead owner lapses.
+        when_unreachable: what becomes of a probe when the store cannot be asked: "refuse" or "admit".
+        acquire_timeout: seconds that the store has for an answer.
+        clock: whose time; asyncio's by default.
+    """
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        *,
+        name: str = "probe",
+        time_to_live: float = 10.0,
+        when_unreachable: Literal["refuse", "admit"] = "refuse",
+        acquire_timeout: float = 1.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store = store
+        self.name = name
+        self.time_to_live = time_to_live
+        self.when_unreachable = when_unreachable
+        self.acquire_timeout = acquire_timeout
+        self.clock: Clock = clock if clock is not None else LoopClock()
+
+    async def acquire(self, target: str, hold: float) -> HeldLease | None:
+        """Leave for one probe of at most `hold` seconds, or None where it is refused. Never raises for the store."""
+        owner = f"{_process}-{os.getpid()}-{next(_numbers)}"
+        asked = self.clock.now()
+        try:
+            lease = await self.ask(
+                self.store.acquire(f"{self.name}/{target}", owner, self.time_to_live), self.acquire_timeout
+            )
+        except LeaseError as error:
+            _logger.warning("%s; by when_unreachable the probe is %s", error, _DONE[self.when_unreachable])
+            return HeldLease(self, None, asked, hold) if self.when_unreachable == "admit" else None
+        return None if lease is None else HeldLease(self, lease, asked, hold)
+
+    async def ask(self, request: Coroutine[Any, Any, T], limit: float) -> T:
+        """The store's answer.
+
+        Raises:
+            LeaseError: there is none, for whatever reason.
+        """
+        try:
+            with self.clock.timeout(limit):
+                return await request
+        except TimeoutError as error:
+            raise LeaseError(f"the store of the lease '{self.name}' did not answer within {limit:g} s") from error
+        except LeaseError:
+            raise
+        except Exception as error:
+            raise LeaseError(f"the store of the lease '{self.name}' failed: {error}") from error
+
+
+_DONE = {"refuse": "refused", "admit": "admitted without a lease"}
+
+
+class HeldLease:
+    """A lease while its probe runs.
+
+    It is renewed from half of its time on, until the probe ends or its hold is over. One that cannot be renewed in time
+    has lapsed: somebody else may probe now, so what still runs of this probe is ended, and its outcome means nothing.
+
+    Attributes:
+        lapsed: whether that has happened.
+    """
+
+    def __init__(self, owner: ProbeLease, lease: Lease | None, asked: float, hold: float) -> None:
+        self.lapsed = False
+        self._owner = owner
+        self._lease = lease
+        self._ends = asked + owner.time_to_live  # as seen from here it lasts no longer than from when it was asked for
+        self._running: Task[Any] | None = None
+        self._keeper: Task[None] | None = None
+        if lease is not None:
+            self._keeper = owner.clock.start(self._keep(lease, owner.clock.now() + hold), name=f"lease {owner.name}")
+
+    async def _keep(self, lease: Lease, until: float) -> None:
+        clock, life = self._owner.clock, self._owner.time_to_live
+        pause = life / 2
+        while True:
+            await clock.sleep(min(pause, self._ends - clock.now()))
+            now = clock.now()
+            if now >= until:
+                return await self._release(lease)
+            if now >= self._ends:
+                return self._lapse()
+            try:
+                renewed = await self._owner.ask(self._owner.store.renew(lease), self._ends - now)
+            except LeaseError:
+                pause = life / 8
+                continue
+            if renewed is None:
+                return self._lapse()
+            self._ends = now + life
+            pause = life / 2
+
+    def _lapse(self) -> None:
+        self.lapsed = True
+        if self._running is not None:
+            self._running.cancel()
+
+    async def run(self, call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Await a call of the probe's, which ends with the lease.
+
+        It runs in a task of its own, since only that can be ended from beside it.
+
+        Raises:
+            LeaseError: the lease has lapsed.
+        """
+        if self._lease is None:
+            return await call(*args, **kwargs)
+        ended = self._owner.clock.event()
+        begun = False
+
+        async def body() -> T:
+            nonlocal begun
+            begun = True
+            try:
+                if self.lapsed:
+                    raise self._lapsed_error()
+                return await call(*args, **kwargs)
+            finally:
+                ended.set()
+
+        task: Task[T] = self._owner.clock.start(body())
+        self._running = task
+        try:
+            await ended.wait()
+        except CancelledError:  # from outside: what runs inside ends first
+            task.cancel()
+            if begun:
+                await ended.wait()
+                _ = task.cancelled() or task.exception()  # nobody is left to hear of it
+            raise
+        finally:
+            self._running = None
+            task.cancel()
+        if task.cancelled() and self.lapsed:
+            raise self._lapsed_error()
+        return task.result()
+
+    def _lapsed_error(self) -> LeaseError:
+        return LeaseError(
+            f"the lease '{self._owner.name}' lapsed while its probe was running, which was ended: "
+            "another process may be probing now"
+        )
+
+    async def give_back(self) -> None:
+        """Let others probe. Where the store cannot be reached the lease lapses by itself."""
+        if self._keeper is not None and self._lease is not None:
+            self._keeper.cancel()
+            await self._release(self._lease)
+
+    def drop(self) -> None:
+        """The same for whoever cannot wait: a cancelled or closed probe."""
+        if self._keeper is not None and self._lease is not None:
+            self._keeper.cancel()
+            with suppress(ClockError):  # nothing runs here any more
+                self._owner.clock.start(self._release(self._lease), name=f"lease {self._owner.name}")
+
+    async def _release(self, lease: Lease) -> None:
+        with suppress(LeaseError):
+            await self._owner.ask(self._owner.store.release(lease), self._owner.acquire_timeout)
