@@ -341,12 +341,12 @@ class _Reader:
             *("function", "rate", "ramp", "at", "arrivals", "from", "to", "patience", "mode"),
             *("close_after", "consumer_pause", "subjects"),
         )
+        before = len(self.report.findings)
         block = _Block(self, what, node, node, keys)
         function = block.value("function")
         if not isinstance(function, str):
             block.wrong("function", "the name of a function")
             return None
-        before = len(self.report.findings)
         duration = head["duration"]
         begin = block.number("from", 0.0, most=duration) or 0.0
         end = block.number("to", duration, most=duration)
