@@ -1,4 +1,4 @@
-"""`labkit check FILE...`: say what is wrong with a stack's YAML, one sentence a finding, and change nothing.
+"""`labkit check FILE...`: say what is wrong with a stack's or a scenario's YAML, one sentence a finding.
 
 Exit status, over all files: 2 when one cannot be read (no such file, not UTF-8, not YAML), else 1 when one has an error
 or a warning, else 0. Findings are of three kinds:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "add_arguments", "run"]
 
-HELP = "say what is wrong with a stack's YAML, with lines and the names that were meant"
+HELP = "say what is wrong with a stack's or a scenario's YAML, with lines and the names that were meant"
 
 SCHEMA = "labkit.check/1"
 STDIN = "<stdin>"
@@ -94,13 +94,17 @@ def _read_stdin() -> bytes:
 def _findings(file: str, stdin: bytes, lenient: bool) -> tuple[Finding, ...]:
     from pathlib import Path
 
-    from labkit.config.loader import load_stack_config
+    from labkit.config.loader import open_document, read_stack_config
     from labkit.errors import ConfigError
 
     try:
-        if file == "-":
-            return load_stack_config(stdin, lenient=lenient, name=STDIN).warnings
-        return load_stack_config(Path(file), lenient=lenient, name=file).warnings
+        source, name = (stdin, STDIN) if file == "-" else (Path(file), file)
+        document, report = open_document(source, name=name)
+        if document.has("scenario"):
+            from labkit.scenario.loader import read_scenario
+
+            return read_scenario(document, report, name, lenient=lenient).stack.warnings
+        return read_stack_config(document, report, lenient=lenient).warnings
     except ConfigError as error:
         return error.findings  # type: ignore[return-value]  # floor 1 cannot name the class
 

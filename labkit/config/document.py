@@ -119,6 +119,10 @@ class Document:
 
     _too_deep = f"the values are nested more than {MAX_DEPTH} levels deep"
 
+    def has(self, section: str) -> bool:
+        """Say whether the text is a mapping with this key."""
+        return isinstance(self.root, MappingNode) and any(key.value == section for key, _ in self.root.value)
+
     def position(self, node: Node) -> Position:
         """Return line and column of a node, counted from 1."""
         return self._expanded.position(node.start_mark.index)

@@ -34,13 +34,13 @@ SEMANTICS = ("toolkit", "azure")
 FUNCTION_KEYS = ("service", "adapter", "context_name")
 
 
-def read_scenario(document: Document, report: Report, name: str) -> Scenario:
-    """Read a document as a scenario.
+def read_scenario(document: Document, report: Report, name: str, *, lenient: bool = False) -> Scenario:
+    """Read a document as a scenario; `lenient` as for `load_stack_config`.
 
     Raises:
         ConfigError: it has faults; `findings` has all of them.
     """
-    reader = _Reader(document, report)
+    reader = _Reader(document, report, lenient)
     try:
         found = reader.read(name)
     except TooMuch:
@@ -175,8 +175,9 @@ def _is_number(value: object) -> bool:
 
 
 class _Reader:
-    def __init__(self, document: Document, report: Report) -> None:
+    def __init__(self, document: Document, report: Report, lenient: bool) -> None:
         self.doc = document
+        self.lenient = lenient
         self.report = report
 
     def say(self, at: Node, code: str, sentence: str, allowed: str | None = None, near: str | None = None) -> None:
@@ -193,7 +194,9 @@ class _Reader:
         services = self._services(sections, head)
         workload = self._workload(sections, head)
         variants = self._variants(sections)
-        stack = read_stack_config(self.doc, self.report, also=SECTIONS)  # raises what was found so far as well
+        stack = read_stack_config(
+            self.doc, self.report, also=SECTIONS, lenient=self.lenient
+        )  # raises what was found so far as well
         self._functions(stack, services)
         self._workload_fits(stack, workload)
         if any(finding.severity == "error" for finding in self.report.findings):
@@ -339,7 +342,7 @@ class _Reader:
     def _load(self, what: str, node: Node, head: Mapping[str, Any]) -> tuple[Load, _Block] | None:
         keys = (
             *("function", "rate", "ramp", "at", "arrivals", "from", "to", "patience", "mode"),
-            *("close_after", "consumer_pause", "subjects"),
+            *("retry_waits", "close_after", "consumer_pause", "subjects"),
         )
         before = len(self.report.findings)
         block = _Block(self, what, node, node, keys)
@@ -368,6 +371,7 @@ class _Reader:
             at=at,
             arrivals=block.choice("arrivals", ("constant", "poisson"), "constant"),
             patience=block.number("patience", above=True),
+            retry_waits=tuple(block.numbers("retry_waits")),
             mode=block.choice("mode", ("invoke", "stream"), "invoke"),
             close_after=block.whole("close_after", None, 1, 1_000_000),
             consumer_pause=block.number("consumer_pause", 0.0) or 0.0,
@@ -377,6 +381,9 @@ class _Reader:
             for key in ("close_after", "consumer_pause"):
                 if key in block:
                     self.say(block.key_node(key), "unknown-key", f"'{key}' of {what} is for 'mode: stream' only")
+        elif load.retry_waits:
+            at_node = block.key_node("retry_waits")
+            self.say(at_node, "unknown-key", f"'retry_waits' of {what} is for single calls, not for 'mode: stream'")
         return (load, block) if len(self.report.findings) == before else None
 
     def _ramp(self, block: _Block) -> tuple[tuple[float, float], ...]:

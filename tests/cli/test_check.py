@@ -232,3 +232,29 @@ def test_help_names_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> Non
         main(["check", "--help"])
     assert stopped.value.code == 0
     assert "0 sound, 1 findings, 2 a file cannot be read" in capsys.readouterr().out
+
+
+SCENARIO = """\
+scenario: {duration: 10}
+services:
+  parts: {_type: parts_availability}
+workload:
+  - {function: parts, rate: 8}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "said"),
+    [
+        ("rate: 8", "rate: 8", 0, "run.yaml: sound"),
+        ("rate: 8", "rate: -8", 1, "run.yaml:5: 'rate' of workload entry 1 is -8"),
+        ("_threshold: 5", "_treshold: 5", 1, "run.yaml:7: unknown key 'failure_treshold'"),
+    ],
+)
+def test_a_scenario_is_checked_as_one(
+    old: str, new: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with a section `scenario` is read as a scenario, its services and workload with it."""
+    Path("run.yaml").write_text((SCENARIO + SOUND).replace(old, new), encoding="utf-8")
+    assert main(["check", "run.yaml"]) == status
+    assert said in capsys.readouterr().out
