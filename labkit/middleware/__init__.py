@@ -20,6 +20,8 @@ from labkit.middleware.base import (
 from labkit.middleware.bulkhead import BulkheadEvent, BulkheadMiddleware
 from labkit.middleware.circuit_breaker import BreakerEvent, CircuitBreakerMiddleware
 from labkit.middleware.fallback import FallbackMiddleware, Unavailable
+from labkit.middleware.guarded_circuit_breaker import GuardedCircuitBreakerMiddleware
+from labkit.middleware.leases import LeaseStore, MemoryLeaseStore, ProbeLease
 from labkit.middleware.retry import RetryMiddleware, RetryReport
 from labkit.middleware.retry_budget import RetryBudgetEvent, RetryBudgetMiddleware
 from labkit.middleware.stack import Stack, register_middleware
@@ -41,8 +43,12 @@ __all__ = [
     "FunctionMiddleware",
     "FunctionMiddlewareChain",
     "FunctionMiddlewareContext",
+    "GuardedCircuitBreakerMiddleware",
     "InvocationAction",
     "InvocationContext",
+    "LeaseStore",
+    "MemoryLeaseStore",
+    "ProbeLease",
     "RetryBudgetEvent",
     "RetryBudgetMiddleware",
     "RetryMiddleware",

@@ -18,6 +18,8 @@ from labkit.middleware.base import (
 from labkit.middleware.bulkhead import BulkheadMiddleware
 from labkit.middleware.circuit_breaker import CircuitBreakerMiddleware
 from labkit.middleware.fallback import FallbackMiddleware
+from labkit.middleware.guarded_circuit_breaker import GuardedCircuitBreakerMiddleware
+from labkit.middleware.leases import LeaseStore, ProbeLease, make_lease_store
 from labkit.middleware.retry import RetryMiddleware
 from labkit.middleware.retry_budget import RetryBudgetMiddleware
 from labkit.middleware.timeout import TimeoutMiddleware
@@ -39,6 +41,7 @@ _TYPES: dict[str, Callable[..., FunctionMiddleware]] = {
     "window_circuit_breaker": WindowCircuitBreakerMiddleware,
     "bulkhead": BulkheadMiddleware,
     "retry_budget": RetryBudgetMiddleware,
+    "guarded_circuit_breaker": GuardedCircuitBreakerMiddleware,
 }
 
 
@@ -58,23 +61,37 @@ class Stack:
         services: what each function calls, by the function's name or else by its `_type`: an async function, an async
             generator function, or an object with `call` and/or `stream`.
         clock: whose time all middleware lives in; asyncio's by default.
+        leases: stores to use for some or all of the configuration's leases, by the lease's name, such as one store that
+            the replicas of a scenario share; the others are made as the configuration says.
 
     Attributes:
         config: as given.
         clock: as given, or the default.
         middleware: the instances by name. One name is one instance, whoever lists it.
         services: what each function calls, by the function's name.
+        leases: the stores by the lease's name.
 
     Raises:
-        MiddlewareError: a service is missing; a retry names a budget that is none; an alternative is its own target,
-            or leads back to it.
+        MiddlewareError: a service is missing; a breaker names a lease that is none, or whose store cannot be made; a
+            retry names a budget that is none; an alternative is its own target, or leads back to it.
     """
 
-    def __init__(self, config: StackConfig, services: Mapping[str, Any], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: StackConfig,
+        services: Mapping[str, Any],
+        clock: Clock | None = None,
+        leases: Mapping[str, LeaseStore] | None = None,
+    ) -> None:
         self.config = config
         self.clock: Clock = clock if clock is not None else LoopClock()
+        given = leases or {}
+        self.leases: dict[str, LeaseStore] = {
+            name: given[name] if name in given else make_lease_store(one, self.clock)
+            for name, one in config.leases.items()
+        }
         self.middleware: dict[str, FunctionMiddleware] = {
-            name: _make(name, one, self.clock) for name, one in config.middleware.items()
+            name: _make(name, one, self.clock, **self._lease_of(name, one)) for name, one in config.middleware.items()
         }
         self._connect_budgets()
         self._single: dict[str, CallNext] = {}
@@ -100,9 +117,15 @@ class Stack:
         self._connect_alternatives(self.services)
 
     @classmethod
-    def from_config(cls, config: StackConfig, services: Mapping[str, Any], clock: Clock | None = None) -> Stack:
+    def from_config(
+        cls,
+        config: StackConfig,
+        services: Mapping[str, Any],
+        clock: Clock | None = None,
+        leases: Mapping[str, LeaseStore] | None = None,
+    ) -> Stack:
         """The same as the constructor."""
-        return cls(config, services, clock)
+        return cls(config, services, clock, leases)
 
     @classmethod
     def load(
@@ -146,6 +169,26 @@ class Stack:
             return MiddlewareError(f"the service behind '{function}' cannot be {how}")
         return MiddlewareError(f"there is no function '{function}' in the stack{_did_you_mean(function, known)}")
 
+    def _lease_of(self, breaker: str, config: Any) -> dict[str, ProbeLease]:
+        name = getattr(config, "probe_lease", None)
+        if name is None:
+            return {}
+        settings = self.config.leases.get(name)
+        if settings is None:
+            raise MiddlewareError(
+                f"'{breaker}' names the lease '{name}' as its 'probe_lease', which is not defined"
+                + _did_you_mean(name, self.config.leases)
+            )
+        lease = ProbeLease(
+            self.leases[name],
+            name=name,
+            time_to_live=settings.time_to_live,
+            when_unreachable=settings.when_unreachable,
+            acquire_timeout=settings.acquire_timeout,
+            clock=self.clock,
+        )
+        return {"lease": lease}
+
     def _listed(self, function: str, name: str) -> FunctionMiddleware:
         found = self.middleware.get(name)
         if found is None:
@@ -185,12 +228,12 @@ class Stack:
                 middleware.connect(self._single.get(other), self._streams.get(other))
 
 
-def _make(name: str, config: Any, clock: Clock) -> FunctionMiddleware:
+def _make(name: str, config: Any, clock: Clock, **further: Any) -> FunctionMiddleware:
     type_ = config.type
     make = _TYPES.get(type_)
     if make is None:
         raise MiddlewareError(f"middleware '{name}' is of the type '{type_}', which labkit does not run")
-    return make(config, clock=clock)
+    return make(config, clock=clock, **further)
 
 
 def _service_of(name: str, type_: str, services: Mapping[str, Any]) -> Any:

@@ -1,0 +1,396 @@
+"""`guarded_circuit_breaker`: the async shell around the toolkit's machine without its faults.
+
+What counts as an outcome is as in `circuit_breaker`: an `Exception` is a failure; a cancellation, any other
+`BaseException`, a coroutine that is closed and a stream that is left early count neither way. What differs:
+
+- whatever ends a probe frees its slot, in `finally`, and only its own;
+- a probe has a limit, `probe_timeout` or else `probe_hold`; in a stream it bounds each wait for the next chunk, and a
+  stream that goes on for longer than `probe_hold` no longer keeps others out, and no longer decides if one came;
+- a call of the same target from inside its probe is part of that probe;
+- an instance belongs to one event loop, and says so to a second one;
+- with a `probe_lease`, a probe also needs a lease, so that a whole deployment probes one call at a time.
+
+One fault of the toolkit's stays, since a middleware is told no more than a name: methods of different components that
+share a name share a state.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from asyncio.events import _get_running_loop
+from collections.abc import AsyncIterator, Callable
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from labkit.errors import CircuitBreakerOpenError, MiddlewareError
+from labkit.middleware._listeners import Listeners
+from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
+from labkit.middleware.circuit_breaker import BreakerEvent
+from labkit.policies import (
+    CircuitBreakerState,
+    GenerationPermit,
+    GuardedBreakerSnapshot,
+    GuardedCircuitBreakerPolicy,
+    Outcome,
+    Permit,
+    Rejection,
+)
+from labkit.timing import Clock, LoopClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from labkit.config import GuardedCircuitBreakerMiddlewareConfig
+    from labkit.middleware.leases import HeldLease, ProbeLease
+
+__all__ = ["GuardedCircuitBreakerMiddleware"]
+
+_ORDINARY, _PROBE, _CLOSED = Permit.ORDINARY, Permit.PROBE, CircuitBreakerState.CLOSED
+_OUTCOMES = {"succeeded": Outcome.SUCCESS, "failed": Outcome.FAILURE, "cancelled": Outcome.CANCELLED}
+_CHANGES = {
+    CircuitBreakerState.OPEN: "opened",
+    CircuitBreakerState.HALF_OPEN: "half_opened",
+    CircuitBreakerState.CLOSED: "closed",
+}
+
+#: The probes that the running code is part of: whose, and their permits' generations.
+_probes: ContextVar[tuple[tuple[GuardedCircuitBreakerPolicy, int], ...]] = ContextVar("labkit_probes", default=())
+
+
+class GuardedCircuitBreakerMiddleware(BoundMiddleware):
+    """Isolates a failing dependency, by the toolkit's rules without the toolkit's faults. labkit's own.
+
+    State is kept in memory, per instance and per `context.name`; two functions of one name share it. Read-outs and
+    `listen` are those of `CircuitBreakerMiddleware`. A probe that is refused for want of a lease is told as
+    "lease_refused" and then "rejected".
+
+    Args:
+        config: its fields.
+        builder: taken and ignored, so that the toolkit's signature fits.
+        clock: whose time; asyncio's by default.
+        lease: what a probe has to ask for; None where this process is alone.
+
+    Raises:
+        MiddlewareError: the configuration names a `probe_lease`, and none was given.
+    """
+
+    def __init__(
+        self,
+        config: GuardedCircuitBreakerMiddlewareConfig,
+        builder: Any = None,
+        *,
+        clock: Clock | None = None,
+        lease: ProbeLease | None = None,
+    ) -> None:
+        super().__init__()
+        if config.probe_lease is not None and lease is None:
+            raise MiddlewareError(
+                f"the breaker's probes need the lease '{config.probe_lease}', and it was given none: a stack gives it "
+                "what the section 'leases' defines"
+            )
+        self._config = config
+        self._clock: Clock = clock if clock is not None else LoopClock()
+        self._lease = lease
+        self._policy = GuardedCircuitBreakerPolicy(
+            config.failure_threshold,
+            config.cooldown_period,
+            config.half_open_success_threshold,
+            probe_hold=config.probe_hold,
+            idle_period=config.idle_period,
+        )
+        self._heard: Listeners[BreakerEvent] = Listeners("breaker")
+        # A virtual clock is a world of its own, whatever loop is running around it.
+        self._on_a_loop = isinstance(self._clock, LoopClock)
+        self._loop: AbstractEventLoop | None = None
+        self._binding = Lock()
+
+    @property
+    def config(self) -> GuardedCircuitBreakerMiddlewareConfig:
+        """The fields it was made with."""
+        return self._config
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it runs at all; read once, when a chain is built."""
+        return self._config.enabled
+
+    def snapshot(self, target: str) -> GuardedBreakerSnapshot:
+        """All read-outs at once, without waiting."""
+        return self._policy.snapshot(target)
+
+    # -- read-outs, as the toolkit has them; asking for a target does not create it
+
+    async def get_state(self, target: str) -> CircuitBreakerState:
+        """The state as stored: OPEN reads OPEN until a call arrives after the cooldown."""
+        return self._policy.snapshot(target).state
+
+    async def get_failure_count(self, target: str) -> int:
+        """Consecutive failures."""
+        return self._policy.snapshot(target).failures
+
+    async def get_success_count(self, target: str) -> int:
+        """Consecutive successful probes towards closing."""
+        return self._policy.snapshot(target).successes
+
+    async def get_last_state_change(self, target: str) -> float:
+        """When the state last changed, in the clock's seconds; 0.0 for a target that is CLOSED."""
+        return self._policy.snapshot(target).changed_at
+
+    async def is_half_open_probing(self, target: str) -> bool:
+        """Whether the probe's slot is taken."""
+        return self._policy.snapshot(target).probing
+
+    # -- by hand
+
+    def force_open(self, target: str) -> None:
+        """Reject every call of the target until it is closed or reset by hand; what is in flight no longer counts."""
+        self._by_hand(target, self._policy.force_open)
+
+    def force_close(self, target: str) -> None:
+        """Admit every call of the target and count none, until it is opened or reset by hand."""
+        self._by_hand(target, self._policy.force_close)
+
+    def reset(self, target: str) -> None:
+        """Begin anew with the target: CLOSED, without counts, no longer forced; what is in flight does not count."""
+        self._by_hand(target, self._policy.reset)
+
+    def _by_hand(self, target: str, act: Callable[[str, float], None]) -> None:
+        self._belong()
+        now = self._clock.now()
+        before = self._policy.snapshot(target).state
+        act(target, now)
+        after = self._policy.snapshot(target).state
+        if after is not before and self._heard:
+            self._tell(_CHANGES[after], now, target, False)
+
+    # -- events
+
+    def listen(self, listener: Callable[[BreakerEvent], object], *, traffic: bool = True) -> Callable[[], None]:
+        """Hear of everything that the breaker does from now on; gives a function that ends it.
+
+        A listener is called synchronously and must not wait. One that raises is logged and does not disturb the call.
+
+        Args:
+            listener: takes a `BreakerEvent`.
+            traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic costs nothing.
+        """
+        return self._heard.add(listener, traffic)
+
+    def _tell(self, kind: str, at: float, target: str, probe: bool, ordinary: bool = False) -> None:
+        now = self._policy.snapshot(target)
+        self._heard.tell(BreakerEvent(kind, at, target, now.state, now.failures, now.successes, probe), ordinary)
+
+    # -- one event loop
+
+    def _belong(self) -> None:
+        """Refuse a second event loop: what is here is not locked, and two loops would lose counts and wake-ups."""
+        loop = _get_running_loop() if self._on_a_loop else None
+        if loop is None or loop is self._loop:
+            return
+        with self._binding:
+            if self._loop is None or self._loop.is_closed():
+                self._loop = loop
+            if self._loop is not loop:
+                raise MiddlewareError(
+                    "a guarded breaker belongs to the event loop that first called through it, and another loop is "
+                    "calling now; make one instance for each loop, or for each thread"
+                )
+
+    # -- the rule, once for both kinds of call
+
+    def _admit(self, target: str, message: str) -> GenerationPermit:
+        policy, heard = self._policy, self._heard
+        now = self._clock.now()
+        before = policy.snapshot(target).state if heard else None
+        inside = [generation for whose, generation in _probes.get() if whose is policy]
+        permit = policy.admit(target, now, inside)
+        if isinstance(permit, Rejection):
+            self._reject(target, message, permit.retry_after, now)
+        if heard:
+            if before is CircuitBreakerState.OPEN:
+                self._tell("half_opened", now, target, True)
+            if permit.kind is _ORDINARY:
+                self._tell("admitted", now, target, False, ordinary=True)
+            elif self._lease is None:
+                self._tell("admitted", now, target, True)
+        return permit
+
+    def _reject(self, target: str, message: str, retry_after: float | None, now: float) -> NoReturn:
+        if self._heard:
+            self._tell("rejected", now, target, False)
+        raise CircuitBreakerOpenError(message, target, retry_after)
+
+    async def _leased(self, target: str, permit: GenerationPermit, message: str) -> HeldLease | None:
+        """Ask for the lease, with the slot taken, so that the callers here do not race for it."""
+        if self._lease is None or permit.kind is not _PROBE:
+            return None
+        policy, clock = self._policy, self._clock
+        held: HeldLease | None = None
+        try:
+            held = await self._lease.acquire(target, self._config.probe_hold)
+        finally:
+            if held is None:
+                policy.settle(target, permit, Outcome.CANCELLED, clock.now())
+        if held is not None and not policy.holds(target, permit):  # forced, or held up for longer than the hold
+            await held.give_back()
+            held = None
+        if held is None:
+            self._tell("lease_refused", clock.now(), target, False)
+            self._reject(target, message, None, clock.now())
+        self._tell("admitted", clock.now(), target, True)
+        return held
+
+    def _settle(self, target: str, permit: GenerationPermit, kind: str) -> None:
+        now = self._clock.now()
+        policy, heard = self._policy, self._heard
+        before = policy.snapshot(target).state if heard else None
+        policy.settle(target, permit, _OUTCOMES[kind], now)
+        if heard:
+            self._tell(kind, now, target, permit.kind is _PROBE, ordinary=permit.kind is _ORDINARY)
+            after = policy.snapshot(target).state
+            if after is not before:
+                self._tell(_CHANGES[after], now, target, permit.kind is _PROBE)
+
+    @contextmanager
+    def _inside(self, permit: GenerationPermit) -> Iterator[None]:
+        """Mark the code that runs in here as part of the probe."""
+        token = _probes.set((*_probes.get(), (self._policy, permit.generation)))
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # closed from elsewhere, whose context is another
+                _probes.reset(token)
+
+    def _limit(self) -> float:
+        """Seconds that a probe, or the wait for a probe's next chunk, may take."""
+        limit, hold = self._config.probe_timeout, self._config.probe_hold
+        return hold if limit is None else min(limit, hold)
+
+    def _rejection_text(self, target: str) -> str:
+        text = f"Circuit breaker is OPEN for '{target}'. Tool is temporarily unavailable."
+        extra = self._config.circuit_breaker_message
+        return f"{text} {extra}" if extra else text
+
+    # -- single calls
+
+    def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
+        target = context.name
+        policy, listeners, quiet = self._policy, self._heard.traffic, self._heard.quiet
+        entries, idle = (
+            policy.entries,
+            policy.idle,
+        )  # only a record that is not CLOSED can refuse: the policy's contract
+        forget, rest, now = policy.forget, policy.rest, self._clock.now
+        admit, settle, leased = self._admit, self._settle, self._leased
+        message = self._rejection_text(target)
+        timeout, limit, inside = self._clock.timeout, self._limit(), self._inside
+        on_a_loop, running_loop, belong = self._on_a_loop, _get_running_loop, self._belong
+
+        async def watched(permit: GenerationPermit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            held = await leased(target, permit, message)
+            kind = "cancelled"
+            try:
+                if permit.kind is _PROBE:
+                    with inside(permit), timeout(limit):
+                        if held is None:
+                            result = await call_next(*args, **kwargs)
+                        else:
+                            result = await held.run(call_next, *args, **kwargs)
+                else:
+                    result = await call_next(*args, **kwargs)
+                kind = "succeeded"
+            except Exception:
+                kind = "failed"
+                raise
+            finally:
+                if held is not None and held.lapsed:
+                    kind = "cancelled"
+                settle(target, permit, kind)
+                if held is not None:
+                    if kind == "cancelled":  # perhaps closed, and what is being closed cannot wait
+                        held.drop()
+                    else:
+                        await held.give_back()
+            return result
+
+        # The same as admit() and watched(), without what ordinary traffic and rejections do not need: a breaker is in
+        # the way of every call.
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if on_a_loop and running_loop() is not self._loop:
+                belong()
+            if listeners:
+                return await watched(admit(target, message), args, kwargs)
+            if idle:
+                forget(now())
+            if target in entries:
+                record = entries[target]
+                if record.state is not _CLOSED:
+                    retry_after = rest(record, now())
+                    if (
+                        retry_after > 0.0 and not quiet
+                    ):  # made and raised in one: held in a variable, an error is a cycle
+                        raise CircuitBreakerOpenError(message, target, retry_after)
+                    return await watched(admit(target, message), args, kwargs)
+            generation = policy.generation
+            try:
+                result = await call_next(*args, **kwargs)
+            except Exception:
+                settle(target, GenerationPermit(_ORDINARY, generation), "failed")
+                raise
+            if listeners or target in entries:
+                settle(target, GenerationPermit(_ORDINARY, generation), "succeeded")
+            return result
+
+        return call
+
+    # -- streams
+
+    def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
+        target = context.name
+        message = self._rejection_text(target)
+        timeout, limit = self._clock.timeout, self._limit()
+
+        async def pull(chunks: AsyncIterator[Any], permit: GenerationPermit, held: HeldLease | None) -> Any:
+            with self._inside(permit), timeout(limit):  # around the pull alone: the consumer's time is its own
+                return await (anext(chunks) if held is None else held.run(anext, chunks))
+
+        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            self._belong()
+            permit = self._admit(target, message)
+            held = await self._leased(target, permit, message)
+            kind = "cancelled"
+            handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
+            try:
+                async with closing(call_next(*args, **kwargs)) as chunks:
+                    if permit.kind is _PROBE:
+                        while True:
+                            try:
+                                chunk = await pull(chunks, permit, held)
+                            except StopAsyncIteration:
+                                break
+                            handed_over = True
+                            yield chunk
+                            handed_over = False
+                    else:
+                        async for chunk in chunks:
+                            handed_over = True
+                            yield chunk
+                            handed_over = False
+                kind = "succeeded"
+            except Exception:
+                if not handed_over:
+                    kind = "failed"
+                raise
+            finally:
+                if held is not None and held.lapsed:
+                    kind = "cancelled"
+                self._settle(target, permit, kind)
+                if held is not None:
+                    if kind == "cancelled":
+                        held.drop()
+                    else:
+                        await held.give_back()
+
+        return stream
