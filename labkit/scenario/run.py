@@ -184,6 +184,8 @@ class _Run:
         if load.mode == "stream":
             return self._stream_of(load, stack, subjects)
         call = stack.caller(function)
+        if load.retry_waits:
+            call = _insistent(self.clock, call, load.retry_waits)
         if load.patience is not None:
             call = _patient(self.clock, call, load.patience)
         mark, now = _CALL.set, self.clock.now
@@ -342,6 +344,23 @@ def _patient(
             raise
 
     return impatient
+
+
+def _insistent(
+    clock: VirtualClock, call: Callable[..., Awaitable[Any]], waits: tuple[float, ...]
+) -> Callable[..., Awaitable[Any]]:
+    """The call of somebody who tries again after each of these waits, whatever the error was."""
+
+    async def again(*args: Any) -> Any:
+        for wait in waits:
+            try:
+                return await call(*args)
+            except Exception:
+                pass  # outside of it, so that nobody holds the error while it waits
+            await clock.sleep(wait)
+        return await call(*args)
+
+    return again
 
 
 def _derived(seed: int, what: str) -> int:

@@ -51,6 +51,8 @@ class Load:
         at: the arrivals themselves.
         arrivals: "constant" (evenly spaced) or "poisson" (at random, at that rate).
         patience: after how long a caller gives up and cancels, or None.
+        retry_waits: how long a caller waits before it tries again by itself, once a wait, whatever the error was; this
+            is outside the stack, as in an agent that repeats every tool call that failed.
         mode: "invoke" for one result, "stream" for chunks.
         close_after: after how many chunks the reader of a stream leaves, or None.
         consumer_pause: how long the reader is busy with each chunk.
@@ -65,6 +67,7 @@ class Load:
     at: tuple[float, ...] = ()
     arrivals: str = "constant"
     patience: float | None = None
+    retry_waits: tuple[float, ...] = ()
     mode: str = "invoke"
     close_after: int | None = None
     consumer_pause: float = 0.0
