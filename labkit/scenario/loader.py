@@ -427,7 +427,7 @@ class _Reader:
                     nearest=nearest(wanted, services),
                 )
             try:
-                make_adapter(function.settings.get("adapter", "none"), None)
+                make_adapter(function.settings.get("adapter", "none"), _ANY_SERVICE)
             except ServiceError as error:
                 at = stack.position("functions", name, "adapter")
                 self.report.add("out-of-range", f"{what}: {error}", at, key="adapter")
@@ -462,6 +462,9 @@ class _Reader:
                 {path: as_text(value) for path, value in changes.items()},
             )
         return found
+
+
+_ANY_SERVICE = make_service("any", "parts_availability", {}, VirtualClock())  # for adapters, which want one to be made
 
 
 def service_of(name: str, function: FunctionConfig, services: Mapping[str, Any]) -> str | None:
