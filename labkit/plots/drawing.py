@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from labkit.plots.style import MARKS, SIZE, SIZE_SMALL, width_of
 
-__all__ = ["Box", "Disc", "Line", "Picture", "Shape", "Words", "arrow", "beside", "mark", "moved", "wrap"]
+__all__ = ["Area", "Box", "Disc", "Line", "Picture", "Shape", "Words", "arrow", "beside", "mark", "moved", "wrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,21 @@ class Words:
     tail_ink: str = "muted"
 
 
-Shape: TypeAlias = Box | Line | Disc | Words
+@dataclass(frozen=True, slots=True)
+class Area:
+    """What its points enclose, filled and without an edge.
+
+    `texture` is "solid" (the fill itself, as opaque as `fade` says, from 0 to 1), "hatch" or "dots": finer than a
+    box's, and with what is behind seen between them.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    fill: str
+    texture: str = "solid"
+    fade: float = 1.0
+
+
+Shape: TypeAlias = Area | Box | Line | Disc | Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,7 @@ class Picture:
         shapes: what is drawn, from the back to the front.
         title: what it is a picture of, in a few words.
         alt: what it shows, in whole sentences.
+        quick: whether its PNG is drawn by `labkit.plots.canvas`, which suits straight lines and many flat colours.
 
     In a notebook it shows as a PNG (`labkit.plots.png`), which every page that shows notebooks can show.
     """
@@ -102,6 +117,7 @@ class Picture:
     shapes: tuple[Shape, ...]
     title: str
     alt: str
+    quick: bool = False
 
     def svg(self, *, themed: bool = False) -> str:
         """Return the picture as SVG: with a file's colours on white, or, `themed`, with those of the page it is in."""
@@ -111,8 +127,11 @@ class Picture:
 
     def png(self, scale: float = 2.0) -> bytes:
         """Return the picture as PNG, with `scale` pixels of the file for one of the picture."""
+        from labkit.plots.canvas import Canvas
         from labkit.plots.png import to_png
 
+        if self.quick:
+            return Canvas(scale).png(self)
         return to_png(self, scale=scale)
 
     def save(self, path: str) -> None:
@@ -148,7 +167,7 @@ def moved(shapes: Iterable[Shape], dx: float, dy: float) -> list[Shape]:
     """Return the shapes at another place."""
     result: list[Shape] = []
     for shape in shapes:
-        if isinstance(shape, Line):
+        if isinstance(shape, Line | Area):
             result.append(replace(shape, points=tuple((x + dx, y + dy) for x, y in shape.points)))
         else:
             result.append(replace(shape, x=shape.x + dx, y=shape.y + dy))

@@ -10,22 +10,22 @@ from functools import lru_cache
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import pairwise
-from math import hypot
+from math import ceil, floor, hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from labkit.plots.drawing import Box, Disc, Line, Picture, Shape, Words
-from labkit.plots.style import INKS, PAPER
+from labkit.plots.drawing import Area, Box, Disc, Line, Picture, Shape, Words
+from labkit.plots.style import INKS, PAPER, TEXTURES
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
 
-__all__ = ["to_png"]
+__all__ = ["NARROWER", "Pen", "draw_texture", "font_of", "ink_of", "to_png"]
 
 Point: TypeAlias = tuple[float, float]
 
 _FINER = 2  # drawn so many times larger, and averaged down
-_NARROWER = 0.9  # DejaVu is wider than the type of most pages
+NARROWER = 0.9  # DejaVu is wider than the type of most pages
 _CURVE = 12  # straight pieces of a Bézier curve
 
 
@@ -42,7 +42,7 @@ def to_png(picture: Picture, *, scale: float = 2.0) -> bytes:
 
     size = (round(picture.width * scale), round(picture.height * scale))
     image = Image.new("RGB", (size[0] * _FINER, size[1] * _FINER), "#FFFFFF")
-    pen = _Pen(image, scale * _FINER)
+    pen = Pen(image, scale * _FINER)
     for shape in picture.shapes:
         pen.draw(shape)
     # Flat colours and smooth edges need no more than a palette, which makes a file a third of the size.
@@ -52,7 +52,7 @@ def to_png(picture: Picture, *, scale: float = 2.0) -> bytes:
     return out.getvalue()
 
 
-class _Pen:
+class Pen:
     """Draws shapes onto an image, in the picture's own units."""
 
     def __init__(self, image: Any, scale: float) -> None:
@@ -63,12 +63,15 @@ class _Pen:
         self._pen = ImageDraw.Draw(image)
 
     def draw(self, shape: Shape) -> None:
+        """Draw one shape over what is there."""
         if isinstance(shape, Box):
             self._box(shape)
         elif isinstance(shape, Disc):
             self._disc(shape)
         elif isinstance(shape, Line):
             self._line(shape)
+        elif isinstance(shape, Area):
+            self._area(shape)
         else:
             self._words(shape)
 
@@ -87,49 +90,45 @@ class _Pen:
             size = (place[2] - place[0], place[3] - place[1])
             mask = Image.new("1", size)
             ImageDraw.Draw(mask).rounded_rectangle((0, 0, size[0] - 1, size[1] - 1), radius, fill=1)
-            patch = Image.new("RGB", size, _ink(box.fill) or "#FFFFFF")
-            self._texture(ImageDraw.Draw(patch), box, place[:2], size)
+            patch = Image.new("RGB", size, ink_of(box.fill) or "#FFFFFF")
+            draw_texture(ImageDraw.Draw(patch), box.texture, ink_of(box.ink), self._scale, place[:2], size)
             self._image.paste(patch, place[:2], mask)
         elif box.fill:
-            self._pen.rounded_rectangle(outer, radius, fill=_ink(box.fill))
+            self._pen.rounded_rectangle(outer, radius, fill=ink_of(box.fill))
         if not box.stroke:
             return
         if box.dash:
             self._dashes(_corners(box), box.stroke, box.line)
         else:
-            self._pen.rounded_rectangle(outer, radius, outline=_ink(box.stroke), width=self._width(box.line))
+            self._pen.rounded_rectangle(outer, radius, outline=ink_of(box.stroke), width=self._width(box.line))
 
-    def _texture(self, pen: Any, box: Box, origin: tuple[int, ...], size: tuple[int, int]) -> None:
-        ink = _ink(box.ink)
-        if box.texture == "hatch":
-            step, width = 8.0 * 2**0.5 * self._scale, self._width(3.0)
-            # Phases follow the picture, not the box, so that neighbours match.
-            at = -size[1] - (origin[0] + origin[1]) % step - step
-            while at < size[0] + step:
-                pen.line(((at, size[1]), (at + size[1], 0)), ink, width)
-                at += step
-            return
-        step, radius = 6.0 * self._scale, 1.3 * self._scale
-        y = step / 2 - origin[1] % step
-        while y < size[1] + step:
-            x = step / 2 - origin[0] % step
-            while x < size[0] + step:
-                pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)
-                x += step
-            y += step
+    def _area(self, area: Area) -> None:
+        from PIL import Image, ImageChops, ImageDraw
+
+        places = [self._at(*point) for point in area.points]
+        left, top = floor(min(x for x, _ in places)), floor(min(y for _, y in places))
+        size = (ceil(max(x for x, _ in places)) - left + 1, ceil(max(y for _, y in places)) - top + 1)
+        mask = Image.new("L", size)
+        opaque = round(255 * area.fade) if area.texture == "solid" else 255
+        ImageDraw.Draw(mask).polygon([(x - left, y - top) for x, y in places], fill=opaque)
+        if area.texture != "solid":
+            texture = Image.new("L", size)
+            draw_texture(ImageDraw.Draw(texture), f"fine {area.texture}", 255, self._scale, (left, top), size)
+            mask = ImageChops.multiply(mask, texture)
+        self._image.paste(ink_of(area.fill), (left, top), mask)
 
     def _disc(self, disc: Disc) -> None:
         reach = disc.radius + (disc.line / 2 if disc.stroke else 0.0)
         box = (*self._at(disc.x - reach, disc.y - reach), *self._at(disc.x + reach, disc.y + reach))
-        outline = _ink(disc.stroke) or None
-        self._pen.ellipse(box, fill=_ink(disc.fill) or None, outline=outline, width=self._width(disc.line))
+        outline = ink_of(disc.stroke) or None
+        self._pen.ellipse(box, fill=ink_of(disc.fill) or None, outline=outline, width=self._width(disc.line))
 
     def _line(self, line: Line) -> None:
         points = _flat(line.points) if line.curved else list(line.points)
         if line.closed:
             points.append(points[0])
         if line.fill:
-            self._pen.polygon([self._at(*point) for point in points], fill=_ink(line.fill))
+            self._pen.polygon([self._at(*point) for point in points], fill=ink_of(line.fill))
         if not line.stroke:
             return
         if line.dash:
@@ -140,7 +139,7 @@ class _Pen:
     def _stroke(self, points: list[Point], ink: str, width: float, *, ends: bool = True) -> None:
         # pillow's own wide lines lean to one side and grow at their joints, by a pixel each; these do not.
         places = [self._at(*point) for point in points]
-        fill, half = _ink(ink), width * self._scale / 2
+        fill, half = ink_of(ink), width * self._scale / 2
         for (x0, y0), (x1, y1) in pairwise(places):
             length = hypot(x1 - x0, y1 - y0)
             if length:
@@ -169,20 +168,44 @@ class _Pen:
 
     def _words(self, words: Words) -> None:
         anchor = {"start": "ls", "middle": "ms", "end": "rs"}[words.anchor]
-        pixels = words.size * _NARROWER * self._scale
-        font = _font(words.mono, words.bold, words.italic, round(pixels))
+        pixels = words.size * NARROWER * self._scale
+        font = font_of(words.mono, words.bold, words.italic, round(pixels))
         place = self._at(words.x, words.y)
-        self._pen.text(place, words.text, fill=_ink(words.ink), font=font, anchor=anchor)
+        self._pen.text(place, words.text, fill=ink_of(words.ink), font=font, anchor=anchor)
         if words.tail:
             after = place[0] + font.getlength(words.text) + words.size * self._scale * 0.5
-            font = _font(words.mono, False, words.italic, round(pixels))
-            self._pen.text((after, place[1]), words.tail, fill=_ink(words.tail_ink), font=font, anchor="ls")
+            font = font_of(words.mono, False, words.italic, round(pixels))
+            self._pen.text((after, place[1]), words.tail, fill=ink_of(words.tail_ink), font=font, anchor="ls")
 
     def _width(self, width: float) -> int:
         return max(1, round(width * self._scale))
 
 
-def _ink(name: str) -> str:
+def draw_texture(
+    pen: Any, texture: str, ink: str | int, scale: float, origin: tuple[int, ...], size: tuple[int, int]
+) -> None:
+    """Draw a texture onto an image of that size, whose corner lies at `origin` of the whole, in pixels of the file."""
+    apart, thick = TEXTURES[texture]
+    if texture.endswith("hatch"):
+        step, width = apart * 2**0.5 * scale, max(1, round(thick * scale))
+        # Phases follow the picture, not the box, so that neighbours match.
+        at = -size[1] - (origin[0] + origin[1]) % step - step
+        while at < size[0] + step:
+            pen.line(((at, size[1]), (at + size[1], 0)), ink, width)
+            at += step
+        return
+    step, radius = apart * scale, thick * scale
+    y = step / 2 - origin[1] % step
+    while y < size[1] + step:
+        x = step / 2 - origin[0] % step
+        while x < size[0] + step:
+            pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)
+            x += step
+        y += step
+
+
+def ink_of(name: str) -> str:
+    """Return the colour of an ink in a file, or the colour itself."""
     return PAPER[name] if name in INKS else name
 
 
@@ -214,7 +237,8 @@ def _flat(points: tuple[Point, ...]) -> list[Point]:
 
 
 @lru_cache(maxsize=64)
-def _font(mono: bool, bold: bool, italic: bool, size: int) -> FreeTypeFont:
+def font_of(mono: bool, bold: bool, italic: bool, size: int) -> FreeTypeFont:
+    """Return the type of that many pixels."""
     from PIL import ImageFont
 
     name = "DejaVuSansMono" if mono else "DejaVuSans"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 __all__ = [
     "FONT_FAMILY",
     "INKS",
+    "LINES",
     "MARKS",
     "MONO_FAMILY",
     "PAPER",
@@ -20,7 +21,9 @@ __all__ = [
     "SIZE_SMALL",
     "SIZE_TITLE",
     "STATES",
+    "TEXTURES",
     "THEMED",
+    "LineStyle",
     "MarkStyle",
     "StateStyle",
     "contrast",
@@ -57,6 +60,24 @@ class MarkStyle(NamedTuple):
     shape: str
 
 
+class LineStyle(NamedTuple):
+    """How one quantity over time looks.
+
+    Attributes:
+        word: what it is called in a picture.
+        colour: "#RRGGBB" or one of `INKS`.
+        line: how thick, in pixels.
+        texture: what is under it: "" (nothing), "solid", "hatch" or "dots".
+        fade: how opaque a solid is, from 0 to 1.
+    """
+
+    word: str
+    colour: str
+    line: float
+    texture: str = ""
+    fade: float = 1.0
+
+
 STATES: Mapping[str, StateStyle] = MappingProxyType(
     {
         "CLOSED": StateStyle("closed", "#0072B2", "solid"),
@@ -76,10 +97,33 @@ MARKS: Mapping[str, MarkStyle] = MappingProxyType(
     }
 )
 
+# What became of calls is stacked, so each has a texture of its own; what a dependency sees is told by thickness, words
+# and place. Nothing here takes a state's blue.
+LINES: Mapping[str, LineStyle] = MappingProxyType(
+    {
+        "offered": LineStyle("offered", "text", 1.5),
+        "answered": LineStyle("answered", "#009E73", 2.0, "solid", 0.28),
+        "not_useful": LineStyle("answered, of no use", "#A8497E", 2.0, "hatch"),
+        "failed": LineStyle("failed", "#C24E00", 2.0, "dots"),
+        "cancelled": LineStyle("gave up", "#6B7280", 1.5),
+        "unavailable": LineStyle("told unavailable", "#6B7280", 1.5, "hatch"),
+        "attempts": LineStyle("attempts", "text", 1.8, "solid", 0.1),
+        "in_flight": LineStyle("in flight", "text", 1.8, "solid", 0.1),
+        "capacity": LineStyle("workers", "#C24E00", 1.5),
+        "median": LineStyle("p50", "text", 2.2),
+        "p95": LineStyle("p95", "line", 1.4),
+    }
+)
+
 OTHER_STATE = StateStyle("", "#6B7280", "solid")
 
 # What is not a state or a mark: by its role, so that the same drawing can take a theme's colours or a file's.
-INKS = ("text", "muted", "line", "faint", "panel", "paper")
+INKS = ("text", "muted", "line", "faint", "panel", "paper", "band")
+
+#: How far apart and how thick (radius of a dot), in pixels. Boxes are small and coarse; areas are large and fine.
+TEXTURES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"hatch": (8.0, 3.0), "dots": (6.0, 1.3), "fine hatch": (6.0, 1.0), "fine dots": (5.0, 0.9)}
+)
 
 #: For a file: ink on an opaque white card, so that it can be read on any page, dark ones too.
 PAPER: Mapping[str, str] = MappingProxyType(
@@ -90,6 +134,7 @@ PAPER: Mapping[str, str] = MappingProxyType(
         "faint": "#D1D5DB",
         "panel": "#F5F6F8",
         "paper": "#FFFFFF",
+        "band": "#FBEDE2",
     }
 )
 
@@ -102,6 +147,7 @@ THEMED: Mapping[str, str] = MappingProxyType(
         "faint": "var(--labkit-faint, #9CA3AF)",
         "panel": "var(--labkit-panel, transparent)",
         "paper": "var(--labkit-paper, transparent)",
+        "band": "var(--labkit-band, rgba(194, 78, 0, 0.13))",
     }
 )
 

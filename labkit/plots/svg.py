@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 
-from labkit.plots.drawing import Box, Disc, Line, Picture, Shape
-from labkit.plots.style import FONT_FAMILY, INKS, MONO_FAMILY, PAPER, THEMED
+from labkit.plots.drawing import Area, Box, Disc, Line, Picture, Shape
+from labkit.plots.style import FONT_FAMILY, INKS, MONO_FAMILY, PAPER, TEXTURES, THEMED
 
 __all__ = ["to_svg"]
 
@@ -91,6 +91,8 @@ def _shape(shape: Shape, inks: Mapping[str, str], patterns: dict[tuple[str, str]
         return f'<circle cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"{look}/>'
     if isinstance(shape, Line):
         return _path(shape, inks)
+    if isinstance(shape, Area):
+        return _area(shape, inks, patterns, key)
     look = _paint("fill", shape.ink, inks)
     if shape.mono:
         look += f' font-family="{escape(MONO_FAMILY if themed else _FILE_MONO)}"'
@@ -105,6 +107,15 @@ def _shape(shape: Shape, inks: Mapping[str, str], patterns: dict[tuple[str, str]
         tail = _paint("fill", shape.tail_ink, inks)
         text += f'<tspan dx="{_n(shape.size * 0.5)}" font-weight="400"{tail}>{escape(shape.tail)}</tspan>'
     return f'<text x="{_n(shape.x)}" y="{_n(shape.y)}" font-size="{_n(shape.size)}"{look}>{text}</text>'
+
+
+def _area(shape: Area, inks: Mapping[str, str], patterns: dict[tuple[str, str], str], key: str) -> str:
+    data = "L".join([f"{_n(x)} {_n(y)}" for x, y in shape.points])
+    if shape.texture == "solid":
+        faded = f' fill-opacity="{_n(shape.fade)}"' if shape.fade < 1.0 else ""
+        return f'<path d="M{data}Z"{_paint("fill", shape.fill, inks)}{faded}/>'
+    name = patterns.setdefault((f"fine {shape.texture}", shape.fill), f"labkit-{key}-{len(patterns)}")
+    return f'<path d="M{data}Z" fill="url(#{name})"/>'
 
 
 def _path(shape: Line, inks: Mapping[str, str]) -> str:
@@ -123,15 +134,15 @@ def _defs(patterns: Mapping[tuple[str, str], str], inks: Mapping[str, str]) -> s
         return ""
     parts = []
     for (texture, ink), name in patterns.items():
-        if texture == "hatch":
-            inside = f'<path d="M0 0V8"{_paint("stroke", ink, inks)} stroke-width="3"/>'
+        side, thick = TEXTURES[texture]
+        if texture.endswith("hatch"):
+            inside = f'<path d="M0 0V{_n(side)}"{_paint("stroke", ink, inks)} stroke-width="{_n(thick)}"/>'
             turn = ' patternTransform="rotate(45)"'
         else:
-            inside = f'<circle cx="3" cy="3" r="1.3"{_paint("fill", ink, inks)}/>'
+            inside = f'<circle cx="{_n(side / 2)}" cy="{_n(side / 2)}" r="{_n(thick)}"{_paint("fill", ink, inks)}/>'
             turn = ""
-        side = "8" if texture == "hatch" else "6"
         parts.append(
-            f'<pattern id="{name}" width="{side}" height="{side}" patternUnits="userSpaceOnUse"{turn}>'
+            f'<pattern id="{name}" width="{_n(side)}" height="{_n(side)}" patternUnits="userSpaceOnUse"{turn}>'
             f"{inside}</pattern>"
         )
     return f"<defs>{''.join(parts)}</defs>"

@@ -1,0 +1,778 @@
+"""The panels of a trace's timeline: each draws one thing over a shared axis of seconds, at a height that never changes.
+
+A rate is a line of steps, one a bin: nothing is smoothed over the edge of an outage. Words stand at what they name,
+where there is room for them, and in the panel's head otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from labkit.plots.binned import Axis, Binned, Ribbon, round_step
+from labkit.plots.drawing import Area, Box, Disc, Line, Shape, Words
+from labkit.plots.style import LINES, MARKS, SIZE, SIZE_SMALL, STATES, width_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+
+__all__ = [
+    "GAP",
+    "HEAD",
+    "HEIGHTS",
+    "Fault",
+    "Frame",
+    "Scales",
+    "draw_axis",
+    "draw_panels",
+    "draw_strip",
+    "scales_of",
+    "seconds_words",
+]
+
+Rect: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
+
+SIZE_LABEL = SIZE_SMALL - 1.0
+SIZE_TICK = SIZE_SMALL - 1.5
+HEIGHTS = {"callers": 112.0, "breaker": 84.0, "attempts": 84.0, "in flight": 62.0, "latency": 74.0}
+HEAD = 22.0  # above each panel, for its name
+GAP = 7.0
+STRIP = 36.0  # above all panels, for the faults
+_LABEL = 14.0  # how high a label is
+_HEADROOM = 1.28  # how much higher a panel is than what it shows, for labels
+_ROWS = 14  # more breakers than this are drawn as how many of them are in which state
+
+
+class Fault(NamedTuple):
+    """A band: from when to when, its words ("" for one that is told with another), and the row of its words."""
+
+    start: float
+    end: float
+    words: str
+    row: int = 0
+
+
+class Scales(NamedTuple):
+    """Where each panel's vertical axis ends.
+
+    Attributes:
+        callers, attempts: events a second.
+        in_flight: attempts.
+        latency: seconds, from and to; logarithmic between them.
+    """
+
+    callers: float
+    attempts: float
+    in_flight: float
+    latency: tuple[float, float]
+
+
+@dataclass(slots=True)
+class Frame:
+    """Where one trace is drawn.
+
+    Attributes:
+        left, right: of the panels, in pixels.
+        axis: seconds.
+        ticks: whether the vertical axes carry their numbers here.
+        capacity: workers by service.
+    """
+
+    left: float
+    right: float
+    axis: Axis
+    ticks: bool = True
+    capacity: Mapping[str, int] = field(default_factory=dict)
+
+    def at(self, seconds: float) -> float:
+        """Where a moment lies."""
+        share = min(1.0, max(0.0, seconds / self.axis.end))
+        return round(self.left + (self.right - self.left) * share, 2)
+
+    @property
+    def bin(self) -> float:
+        """Pixels of a bin."""
+        return (self.right - self.left) / self.axis.bins
+
+
+def scales_of(data: Sequence[Binned], capacity: Sequence[Mapping[str, int]]) -> Scales:
+    """Return the axes on which all of the data fit."""
+    import numpy as np
+
+    def most(lines: list[Floats]) -> float:
+        return max([float(np.nanmax(line)) for line in lines if line.size and not np.isnan(line).all()], default=0.0)
+
+    callers = [one.offered for one in data] + [sum(one.ended.values(), np.zeros(one.axis.bins)) for one in data]
+    attempts = [line for one in data for line in one.attempts.values()]
+    levels = most([line for one in data for line in one.in_flight.values()])
+    for workers in (workers for one in capacity for workers in one.values()):
+        if workers <= 3.0 * levels:
+            levels = max(levels, float(workers))
+    slow, fast = most([one.p95 for one in data]), [one.median[one.median > 0.0] for one in data]
+    least = min([float(line.min()) for line in fast if line.size], default=slow or 0.1)
+    slow = max(slow, least)
+    latency = (max(least / 1.5, slow / 1e5), max(slow * 1.5, least * 4.0))
+    return Scales(most(callers) or 1.0, most(attempts) or 1.0, levels or 1.0, latency)
+
+
+def draw_panels(
+    data: Binned, frame: Frame, scales: Scales, faults: Sequence[Fault], top: float, *, names: bool = True
+) -> tuple[list[Shape], dict[str, float]]:
+    """Return all panels, one below the other, and where the top of each is; `names` writes what each shows."""
+    shapes: list[Shape] = []
+    tops = {}
+    draw: dict[str, Callable[[Binned, Frame, Scales, float], list[Shape]]] = {
+        "callers": _callers,
+        "breaker": _breaker,
+        "attempts": _attempts,
+        "in flight": _in_flight,
+        "latency": _latency,
+    }
+    y = top
+    for name, high in HEIGHTS.items():
+        y += HEAD
+        tops[name] = y
+        shapes.append(Box(frame.left, y, frame.right - frame.left, high, fill="panel"))
+        for fault in faults:
+            x0, x1 = frame.at(fault.start), frame.at(fault.end)
+            if x1 - x0 >= 0.5:
+                shapes.append(Box(x0, y, x1 - x0, high, fill="band"))
+        if names:
+            shapes.append(Words(frame.left if not frame.ticks else 10.0, y - 7.0, *_name(name)))
+        shapes += draw[name](data, frame, scales, y)
+        y += high + GAP
+    return shapes, tops
+
+
+def _name(panel: str) -> tuple[str, float, str, str, bool, bool, bool, str]:
+    words, unit = {
+        "callers": ("callers", "calls per second"),
+        "breaker": ("breaker", ""),
+        "attempts": ("dependency", "attempts per second"),
+        "in flight": ("", "attempts in flight"),
+        "latency": ("latency", "seconds, as callers saw it"),
+    }[panel]
+    return (words or unit, SIZE if words else SIZE_SMALL, "start", "text" if words else "muted",
+            bool(words), False, False, unit if words else "")  # fmt: skip
+
+
+# -- the axis of seconds and what happened to the dependency
+
+
+def draw_axis(frame: Frame, y: float) -> list[Shape]:
+    """Return the axis of seconds, with its upper edge at y; 24 pixels high."""
+    end = frame.axis.end
+    wide = frame.right - frame.left
+    step = round_step(end / max(2.0, min(10.0, wide / 62.0)))
+    shapes: list[Shape] = [Line(((frame.left, y), (frame.right, y)), "line", 1.2)]
+    count = floor(end / step + 1e-9)
+    for index in range(count + 1):
+        seconds = index * step
+        x = frame.at(seconds)
+        text = f"{seconds:g}" + (" s" if index == count else "")
+        shapes.append(Line(((x, y), (x, y + 5.0)), "line", 1.2))
+        half = width_of(text, SIZE_TICK) / 2
+        shapes.append(Words(min(x, frame.right + 12.0 - half), y + 18.0, text, SIZE_TICK, "middle", ink="muted"))
+    return shapes
+
+
+def draw_strip(frame: Frame, faults: Sequence[Fault], y: float) -> list[Shape]:
+    """Return the faults' words, each over the beginning of its band, with the strip's upper edge at y."""
+    shapes: list[Shape] = []
+    taken: dict[int, float] = {}
+    for fault in faults:
+        x0, x1 = frame.at(fault.start), frame.at(fault.end)
+        base = y + STRIP - 17.0 * fault.row
+        if x1 - x0 >= 0.5:
+            shapes.append(Line(((x0, base), (x1, base)), "muted", 2.0))
+        wide = width_of(fault.words, SIZE_LABEL)
+        start = round(max(frame.left, min(x0, frame.right - wide)), 2)
+        if fault.words and start >= taken.get(fault.row, 0.0) and wide <= frame.right - frame.left:
+            shapes.append(Words(start, base - 5.0, fault.words, SIZE_LABEL))
+            taken[fault.row] = start + wide + 10.0
+    return shapes
+
+
+# -- the panels
+
+
+def _callers(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
+    import numpy as np
+
+    high = HEIGHTS["callers"]
+    upper = scales.callers * _HEADROOM
+    shapes = _grid(frame, top, high, upper)
+    floor_ = np.full(data.axis.bins, top + high)
+    below = np.zeros(data.axis.bins)
+    words = {"failed": data.failing, "unavailable": data.turned_away}
+    layers: list[tuple[str, Floats, Floats]] = []
+    edges: list[Shape] = []
+    for kind, rate in data.ended.items():
+        if not data.counts[kind]:
+            continue
+        style = LINES[kind]
+        below = below + rate
+        upper_edge = top + high - below * (high / upper)
+        if style.texture:
+            shapes += _areas(frame, upper_edge, floor_, style.colour, style.texture, style.fade)
+        edges += _steps(frame, np.where(rate > 0.0, upper_edge, np.nan), style.colour, style.line)
+        layers.append((kind, upper_edge, floor_))
+        floor_ = upper_edge
+    offered = top + high - data.offered * (high / upper)
+    shapes += edges
+    shapes += _steps(frame, offered, LINES["offered"].colour, LINES["offered"].line)
+    labels = _Labels(frame, top, top + high)
+    ceiling = np.fmin(floor_, offered)
+    heard = [f"{data.counts['offered']:,} offered"]
+    if data.counts["offered"]:
+        labels.beside(heard[0], offered, [], near=0.04)
+    for kind, upper_edge, lower_edge in layers:
+        text = f"{data.counts[kind]:,} {words.get(kind, LINES[kind].word)}"
+        plaque = LINES[kind].texture in ("hatch", "dots")
+        if not labels.inside(text, upper_edge, lower_edge, plaque=plaque):
+            labels.over(text, upper_edge, lower_edge, ceiling)
+    if data.counts["unfinished"]:
+        labels.left_over.append(f"{data.counts['unfinished']:,} unfinished")
+    return shapes + labels.shapes + _rest(labels.left_over, frame, top, "callers")
+
+
+def _attempts(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
+    high = HEIGHTS["attempts"]
+    upper = scales.attempts * _HEADROOM
+    shapes = _grid(frame, top, high, upper)
+    lines = {name: top + high - rate * (high / upper) for name, rate in data.attempts.items()}
+    shapes += _lines(frame, lines, "attempts", top + high)
+    labels = _Labels(frame, top, top + high)
+    for name, line in lines.items():
+        peak, when = data.attempts_peak[name]
+        text = f"at most {peak:,}/s" if len(lines) == 1 else f"{name}: at most {peak:,}/s"
+        others = [other for key, other in lines.items() if key != name]
+        labels.beside(text, line, others, peak=_bin_of(when, line, data.axis))
+    if not lines:
+        shapes.append(_nothing("no attempt reached it", frame, top + high / 2))
+    return shapes + labels.shapes + _rest(labels.left_over, frame, top, "attempts")
+
+
+def _in_flight(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
+    import numpy as np
+
+    high = HEIGHTS["in flight"]
+    upper = scales.in_flight * _HEADROOM
+    shapes = _grid(frame, top, high, upper, most=1)
+    lines = {name: top + high - level * (high / upper) for name, level in data.in_flight.items()}
+    shapes += _lines(frame, lines, "in_flight", top + high)
+    labels = _Labels(frame, top, top + high)
+    style = LINES["capacity"]
+    limits = {}
+    for name, workers in frame.capacity.items():
+        if name not in lines:
+            continue
+        words = f"{workers:,} workers" if len(lines) == 1 else f"{name}: {workers:,} workers"
+        if workers > upper:
+            labels.left_over.append(words)
+            continue
+        y = round(top + high - workers * (high / upper), 2)
+        shapes.append(Line(((frame.left, y), (frame.right, y)), style.colour, style.line, dash=True))
+        limits[words] = np.full(data.axis.bins, y)
+    for words, limit in limits.items():
+        labels.beside(words, limit, list(lines.values()), near=0.97)
+    for name, line in lines.items():
+        peak, when = data.in_flight_peak[name]
+        text = f"at most {peak:,}" if len(lines) == 1 else f"{name}: at most {peak:,}"
+        others = [*(other for key, other in lines.items() if key != name), *limits.values()]
+        labels.beside(text, line, others, peak=_bin_of(when, line, data.axis))
+    return shapes + labels.shapes + _rest(labels.left_over, frame, top, "in flight")
+
+
+def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
+    import numpy as np
+
+    high = HEIGHTS["latency"]
+    low, up = (log10(edge) for edge in scales.latency)
+    zero = 6.0  # pixels between what took no time and the least that can be told on the scale
+    unit = (high - zero) / (up - low)
+
+    def place(seconds: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            y = top + high - zero - (np.log10(seconds) - low) * unit
+        return np.where(seconds == seconds, np.minimum(y, top + high - 1.0), np.nan)
+
+    shapes: list[Shape] = []
+    above = top + high if any(data.median == 0.0) else top + high + 20.0
+    ticks = [(above, "0")] if above == top + high else []
+    for seconds in _round_seconds(*scales.latency):
+        y = round(top + high - zero - (log10(seconds) - low) * unit, 2)
+        if y < above - 11.0 and y > top + 6.0:
+            ticks.append((y, f"{seconds:g}"))
+            above = y
+    for y, text in ticks:
+        shapes.append(Line(((frame.left, y), (frame.right, y)), "faint", 1.0))
+        if frame.ticks:
+            shapes.append(Words(frame.left - 6.0, y + 4.0, text, SIZE_TICK, "end", ink="muted"))
+    lines = {"p95": place(data.p95), "median": place(data.median)}
+    labels = _Labels(frame, top, top + high)
+    for kind, line in lines.items():
+        shapes += _steps(frame, line, LINES[kind].colour, LINES[kind].line)
+        if data.latency[0] is not None:
+            others = [other for key, other in lines.items() if key != kind]
+            labels.beside(LINES[kind].word, line, others, near=0.03)
+    half, tail = data.latency
+    if half is None or tail is None:
+        shapes.append(_nothing("no call ended", frame, top + high / 2))
+        return shapes
+    told = f"p50 {seconds_words(half)}, p95 {seconds_words(tail)} over the run"
+    return shapes + labels.shapes + _rest([told], frame, top, "latency")
+
+
+def _round_seconds(low: float, high: float) -> list[float]:
+    """Round times between two: powers of ten, or 1, 2 and 5 of each where those are few."""
+    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 1)
+    few = log10(high) - log10(low) < 2.0
+    steps = [factor * 10.0**power for power in powers for factor in ((1, 2, 5) if few else (1,))]
+    return [float(f"{step:g}") for step in steps if low <= step <= high]
+
+
+def seconds_words(value: float) -> str:
+    """Return a time for people.
+
+    >>> seconds_words(0.0), seconds_words(0.0324), seconds_words(2.0), seconds_words(61.64)
+    ('0 s', '32 ms', '2.0 s', '61.6 s')
+    """
+    if value == 0.0:
+        return "0 s"
+    if value < 0.9995:
+        return f"{value * 1000:.0f} ms" if value >= 0.00995 else f"{value * 1000:.2g} ms"
+    return f"{value:,.1f} s"
+
+
+# -- the breaker's ribbon
+
+
+def _breaker(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
+    high = HEIGHTS["breaker"]
+    ribbons = data.ribbons
+    if not ribbons:
+        return [_nothing(data.quiet, frame, top + high / 2)]
+    groups: dict[tuple[str, str], list[Ribbon]] = {}
+    for ribbon in ribbons:
+        groups.setdefault((ribbon.breaker, ribbon.target), []).append(ribbon)
+    shapes = _key(ribbons, frame, top - 7.0, len(groups))
+    if len(ribbons) > _ROWS:
+        return shapes + _shares(ribbons, frame, top, high)
+    captions = len(groups) if 1 < len(groups) <= 3 else 0
+    gap = 3.0 if len(ribbons) <= 6 else 1.5
+    room = high - 14.0 * captions - gap * (len(ribbons) + 1)
+    thick = min(19.0, room / len(ribbons))
+    y = top + (high - thick * len(ribbons) - gap * (len(ribbons) - 1) - 14.0 * captions) / 2
+    for (breaker, target), rows in groups.items():
+        if captions:
+            named = breaker if sum(key[0] == breaker for key in groups) == 1 else f"{breaker}, {target}"
+            shapes.append(Words(frame.left + 4.0, round(y + 10.0, 2), named, SIZE_TICK, ink="muted"))
+            y += 14.0
+        for ribbon in rows:
+            shapes += _row(ribbon, frame, round(y, 2), thick)
+            if frame.ticks and thick >= 9.0 and len(rows) > 1:
+                number = f"{ribbon.replica + 1}"
+                shapes.append(
+                    Words(frame.left - 6.0, round(y + thick / 2 + 4.0, 2), number, SIZE_TICK, "end", ink="muted")
+                )
+            y += thick + gap
+    return shapes
+
+
+def _row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
+    """One breaker: its states as boxes that touch, each with its word where it fits, and its probes."""
+    shapes: list[Shape] = []
+    words: list[Shape] = []
+    size = max(2.2, min(4.5, high / 2 - 2.0))
+    reach = size * 1.3 + 3.0
+    digits = 1 if frame.axis.end >= 20.0 else 2 if frame.axis.end >= 2.0 else 3
+    for x0, x1, state, since in _periods(ribbon, frame):
+        style = STATES[state]
+        shapes.append(Box(x0, y, round(x1 - x0, 2), high, fill=style.colour, texture=style.texture, ink="#FFFFFF"))
+        if high < 13.0:
+            continue
+        verb = {"OPEN": "opened", "CLOSED": "closed", "HALF_OPEN": "half-open"}[state]
+        when = f"{since:.{digits}f} s"
+        told = [f"{verb} {when}", when, style.word] if since > 0.0 else [style.word]
+        inside = [frame.at(at) for at, _ in ribbon.probes if x0 - reach < frame.at(at) < x1 + reach]
+        # A word begins where the marks at the start of its period end, and stops before the next mark.
+        start = x0 + 3.0
+        while inside and inside[0] - reach < start + 4.0:
+            start = max(start, inside.pop(0) + reach)
+        end = min([x1 - 3.0, *(spot - reach for spot in inside)])
+        for text in told:
+            wide = width_of(text, SIZE_TICK, bold=True) + 10.0
+            if wide <= end - start:
+                x = round(start, 2)
+                words.append(Box(x, y + 1.5, wide, high - 3.0, 3.0, fill=style.colour))
+                words.append(Words(x + 5.0, y + high / 2 + 4.0, text, SIZE_TICK, ink="#FFFFFF", bold=True))
+                break
+    marks: list[Shape] = []
+    last = -1e9
+    for at, good in ribbon.probes:
+        x = frame.at(at)
+        if x - last < size * 1.5:
+            continue
+        last = x
+        marks += _diamond(x, round(y + high / 2, 2), size, good)
+    return shapes + words + marks
+
+
+def _periods(ribbon: Ribbon, frame: Frame) -> list[tuple[float, float, str, float]]:
+    """(from, to, state, since when in seconds) in pixels, none so short that it could not be seen."""
+    found: list[tuple[float, float, str, float]] = []
+    states = ribbon.states
+    for index, (at, state) in enumerate(states):
+        x0 = frame.at(at)
+        x1 = frame.at(states[index + 1][0]) if index + 1 < len(states) else frame.right
+        if found and state != "OPEN" and x1 - x0 < 1.0:
+            before = found[-1]
+            found[-1] = (before[0], x1, before[2], before[3])
+        elif found and state == found[-1][2]:
+            found[-1] = (found[-1][0], max(x1, found[-1][1]), state, found[-1][3])
+        else:
+            x0 = max(x0, found[-1][1]) if found else frame.left
+            if x1 - x0 < 1.0 and state == "OPEN" and index + 1 < len(states):
+                x1 = min(frame.right, x0 + 1.5)
+            if x1 > x0:
+                found.append((x0, x1, state, at))
+    return found
+
+
+def _diamond(x: float, y: float, size: float, good: bool | None) -> list[Shape]:
+    """A probe: filled when it succeeded, hollow when not; white beneath, since it lies on a state's colour."""
+    ink = MARKS["probe"].colour
+    r = size * 1.3
+    points = ((x, y - r), (x + r, y), (x, y + r), (x - r, y))
+    outer = ((x, y - r - 1.6), (x + r + 1.6, y), (x, y + r + 1.6), (x - r - 1.6, y))
+    return [
+        Line(outer, "", 0.0, closed=True, fill="#FFFFFF"),
+        Line(points, ink, 1.4, closed=True, fill=ink if good else "#FFFFFF"),
+    ]
+
+
+def _shares(ribbons: Sequence[Ribbon], frame: Frame, top: float, high: float) -> list[Shape]:
+    """Many breakers: how many of them are in which state."""
+    import numpy as np
+
+    columns = max(1, int((frame.right - frame.left) / 2.0))
+    moments = (np.arange(columns) + 0.5) * (frame.axis.end / columns)
+    names = list(STATES)
+    count = np.zeros((len(names), columns))
+    for ribbon in ribbons:
+        places = np.searchsorted([at for at, _ in ribbon.states], moments, side="right") - 1
+        codes = np.array([names.index(state) for _, state in ribbon.states])[places]
+        count[codes, np.arange(columns)] += 1.0
+    upper = len(ribbons) * 1.02
+    shapes = _grid(frame, top, high, upper, most=2)
+    wide = Frame(frame.left, frame.right, Axis(frame.axis.end / columns, columns))
+    base = np.full(columns, top + high)
+    for row, style in enumerate(STATES.values()):
+        edge = base - count[row] * (high / upper)
+        texture = style.texture
+        shapes += _areas(wide, edge, base, style.colour, texture, 1.0)
+        shapes += _steps(wide, np.where(count[row] > 0.0, edge, np.nan), style.colour, 1.5)
+        base = edge
+    return shapes
+
+
+def _key(ribbons: Sequence[Ribbon], frame: Frame, y: float, groups: int) -> list[Shape]:
+    """What the ribbon's textures and marks are, and how many breakers there are, right-aligned in the panel's head."""
+    items: list[tuple[str, str]] = [
+        (state, style.word)
+        for state, style in STATES.items()
+        if state == "CLOSED" or any(state in (one for _, one in ribbon.states) for ribbon in ribbons)
+    ]
+    if len(ribbons) <= _ROWS:
+        seen = {bool(good) for ribbon in ribbons for _, good in ribbon.probes}
+        items += [("good", "probe")] if True in seen else []
+        items += [("bad", "failed probe")] if False in seen else []
+    shapes: list[Shape] = []
+    x = frame.right
+    for what, word in reversed(items):
+        wide = width_of(word, SIZE_TICK)
+        x -= wide
+        shapes.append(Words(round(x, 2), y, word, SIZE_TICK, ink="muted"))
+        if what in STATES:
+            style = STATES[what]
+            x -= 21.0
+            shapes.append(
+                Box(
+                    round(x, 2), y - 9.5, 16.0, 11.0, fill=style.colour, texture=style.texture, ink="#FFFFFF",
+                )
+            )  # fmt: skip
+        else:
+            x -= 12.0
+            shapes += _diamond(round(x + 4.0, 2), y - 4.0, 4.0, what == "good")
+        x -= 13.0
+    room = x - (10.0 if frame.ticks else frame.left) - width_of("breaker", SIZE, bold=True)
+    replicas = max(ribbon.replica for ribbon in ribbons) + 1
+    name = ribbons[0].breaker if groups == 1 else f"{groups} breakers"
+    for text in (
+        f"{name}, one row a replica" if len(ribbons) <= _ROWS and replicas > 1 else f"{name}, {replicas} replicas",
+        name,
+    ):
+        if width_of(text, SIZE_SMALL) + 12.0 <= room:
+            start = (10.0 if frame.ticks else frame.left) + width_of("breaker", SIZE, bold=True) + 2.0
+            shapes.append(Words(round(start, 2), y, text, SIZE_SMALL, ink="muted"))
+            break
+    return shapes
+
+
+# -- pieces
+
+
+def _grid(frame: Frame, top: float, high: float, upper: float, most: int = 2) -> list[Shape]:
+    """The lines from which values are read off, at round numbers; zero is the panel's lower edge."""
+    step = round_step(upper / _HEADROOM / most / 2.0)
+    if upper / _HEADROOM / step >= 1.5 * most + 1.0:
+        step = round_step(step * 1.5)
+    shapes: list[Shape] = []
+    count = floor(upper / step + 1e-9)
+    for index in range(count + 1):
+        value = index * step
+        y = round(top + high - value * (high / upper), 2)
+        if index and y - top < 8.0:
+            break
+        shapes.append(Line(((frame.left, y), (frame.right, y)), "faint", 1.0))
+        if frame.ticks:
+            text = f"{value:,.6g}" if value < 1e5 else f"{value:,.0f}"
+            shapes.append(Words(frame.left - 6.0, y + 4.0, text, SIZE_TICK, "end", ink="muted"))
+    return shapes
+
+
+def _lines(frame: Frame, lines: dict[str, Floats], kind: str, base: float) -> list[Shape]:
+    """One line a service; a single one is filled down to the base."""
+    import numpy as np
+
+    style = LINES[kind]
+    shapes: list[Shape] = []
+    if len(lines) == 1:
+        for line in lines.values():
+            shapes += _areas(frame, line, np.full(line.size, base), style.colour, style.texture, style.fade)
+    for index, line in enumerate(lines.values()):
+        shapes += _steps(frame, line, style.colour, max(0.8, style.line - 0.7 * index))
+    return shapes
+
+
+def _steps(frame: Frame, ys: Floats, ink: str, thick: float) -> list[Shape]:
+    """A line of steps, broken where there is no value."""
+    shapes: list[Shape] = []
+    points: list[tuple[float, float]] = []
+    wide, left = frame.bin, frame.left
+    before = None
+    for index, y in enumerate(ys.round(2).tolist()):
+        if y == before:
+            continue
+        x = round(left + index * wide, 2)
+        if before is not None:
+            points.append((x, before))
+        if y != y:
+            if points:
+                shapes.append(Line(tuple(points), ink, thick))
+            points, before = [], None
+            continue
+        points.append((x, y))
+        before = y
+    if before is not None:
+        points.append((frame.right, before))
+        shapes.append(Line(tuple(points), ink, thick))
+    return shapes
+
+
+def _areas(frame: Frame, upper: Floats, lower: Floats, ink: str, texture: str, fade: float) -> list[Shape]:
+    """What lies between two lines of steps, wherever it is not empty."""
+    import numpy as np
+
+    empty = ~(lower - upper > 0.005)
+    edges = np.flatnonzero(np.diff(empty.astype(np.int8), prepend=1, append=1))
+    shapes: list[Shape] = []
+    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        part = Frame(frame.left + start * frame.bin, frame.left + end * frame.bin, Axis(frame.axis.step, end - start))
+        (over,) = _steps(part, upper[start:end], ink, 1.0)
+        (under,) = _steps(part, lower[start:end], ink, 1.0)
+        assert isinstance(over, Line)
+        assert isinstance(under, Line)
+        shapes.append(Area((*over.points, *reversed(under.points)), ink, texture, fade))
+    return shapes
+
+
+def _nothing(words: str, frame: Frame, y: float) -> Words:
+    return Words((frame.left + frame.right) / 2, y + 4.0, words, SIZE_LABEL, "middle", ink="muted", italic=True)
+
+
+def _rest(texts: Sequence[str], frame: Frame, top: float, panel: str) -> list[Shape]:
+    """What found no place in its panel, in the panel's head, right-aligned."""
+    shapes: list[Shape] = []
+    x = frame.right
+    words, size, _, _, bold, _, _, tail = _name(panel)
+    limit = (10.0 if frame.ticks else frame.left) + width_of(words, size, bold=bold) + width_of(tail, size) + 20.0
+    for text in texts:
+        wide = width_of(text, SIZE_LABEL)
+        if x - wide < limit:
+            break
+        shapes.append(Words(round(x, 2), top - 7.0, text, SIZE_LABEL, "end", ink="muted"))
+        x -= wide + 14.0
+    return shapes
+
+
+class _Labels:
+    """Places words in a panel so that they lie on no line and on no other words."""
+
+    def __init__(self, frame: Frame, top: float, bottom: float) -> None:
+        self._frame = frame
+        self._top, self._bottom = top, bottom
+        self._taken: list[Rect] = []
+        self.shapes: list[Shape] = []
+        self.left_over: list[str] = []
+
+    def inside(self, text: str, upper: Floats, lower: Floats, *, plaque: bool) -> bool:
+        """In the middle of an area, where it is high enough; on a plaque where the area has a texture."""
+        import numpy as np
+
+        wide = width_of(text, SIZE_LABEL) + 6.0
+        windows = self._windows(wide, upper.size)
+        if not windows:
+            return False
+        over, under = _most(upper, windows), _least(lower, windows)
+        room = under - over
+        good = np.flatnonzero((room >= _LABEL + 4.0) & (room >= 0.9 * room.max(initial=0.0)))
+        good = [one for one in good.tolist() if self._is_free(one, wide, over[one], under[one])]
+        if not good:
+            return False
+        place = good[len(good) // 2]
+        y = float(over[place] + under[place] - _LABEL) / 2
+        if plaque:
+            x = self._frame.left + place * self._frame.bin
+            self.shapes.append(Box(round(x - 2.0, 2), round(y - 1.5, 2), wide + 4.0, _LABEL + 3.0, 3.0, fill="paper"))
+        self._put(text, place, wide, y)
+        return True
+
+    def over(self, text: str, upper: Floats, lower: Floats, ceiling: Floats) -> None:
+        """Above everything, with a thin line down to the area where it is highest."""
+        import numpy as np
+
+        wide = width_of(text, SIZE_LABEL) + 6.0
+        windows = self._windows(wide, upper.size)
+        if not windows:
+            self.left_over.append(text)
+            return
+        peak = int(np.argmax(lower - upper))
+        target = self._frame.left + (peak + 0.5) * self._frame.bin
+        roof = _least(np.where(ceiling == ceiling, ceiling, self._bottom), windows)
+        best = None
+        for place in range(upper.size - windows + 1):
+            x = self._frame.left + place * self._frame.bin
+            y = self._top + 3.0
+            if roof[place] < y + _LABEL + 1.0 or not self._is_free(place, wide, y, y + _LABEL):
+                continue
+            away = max(x - target, target - x - wide, 0.0) * 4.0 + abs(x + wide / 2 - target)
+            if best is None or away < best[0]:
+                best = (away, place)
+        if best is None or best[0] > 5.0 * wide:
+            self.left_over.append(text)
+            return
+        x = self._frame.left + best[1] * self._frame.bin
+        start = min(max(target, x + 4.0), x + wide - 4.0)
+        middle = float(upper[peak] + lower[peak]) / 2
+        y = self._top + 3.0 + _LABEL
+        self.shapes.append(Line(((round(start, 2), y), (round(target, 2), round(middle, 2))), "text", 1.0))
+        self.shapes.append(Disc(round(target, 2), round(middle, 2), 2.0, fill="text"))
+        self._put(text, best[1], wide, self._top + 3.0)
+
+    def beside(
+        self, text: str, line: Floats, others: Sequence[Floats], *, near: float = 0.0, peak: int | None = None
+    ) -> None:
+        """Right above or below a line, where it is flat and no other comes near.
+
+        Args:
+            text: what to write.
+            line: the line's y, by bin.
+            others: lines to keep clear of.
+            near: where along the axis it should rather be, from 0 to 1.
+            peak: the bin that the words are about; they stand on it or next to it.
+        """
+        import numpy as np
+
+        wide = width_of(text, SIZE_LABEL) + 6.0
+        windows = self._windows(wide, line.size)
+        if not windows:
+            self.left_over.append(text)
+            return
+        over, under = _least(line, windows), _most(line, windows)
+        places = np.arange(over.size)
+        if peak is not None:
+            near = (peak + 0.5) / line.size
+        away = np.abs((places + windows / 2) / line.size - near) * (self._frame.right - self._frame.left)
+        tries = [(over - 3.0 - _LABEL, np.ones(over.size, np.bool_), [])]
+        if peak is None:
+            tries.append((under + 3.0, tries[0][1], []))
+        else:
+            # On top of the peak, or beside it at its height.
+            tries[0] = (tries[0][0], (places <= peak) & (peak < places + windows), [])
+            level = np.full(over.size, min(float(line[peak]) + 1.0, self._bottom - _LABEL - 2.0))
+            tries.append((level, (peak < places) | (peak >= places + windows), [line]))
+        best: tuple[float, int, float] | None = None
+        for y, allowed, more in tries:
+            fine = allowed & (y >= self._top + 1.0) & (y + _LABEL <= self._bottom - 1.0)
+            for other in (*others, *more):
+                up = _most(np.where(other == other, other, -np.inf), windows)
+                low = _least(np.where(other == other, other, np.inf), windows)
+                fine &= ~((up > y - 1.0) & (low < y + _LABEL + 1.0))
+            score = (under - over) * 2.0 + away * 0.06 if peak is None else away
+            for place in np.flatnonzero(fine)[np.argsort(score[fine], kind="stable")].tolist():
+                if best is not None and float(score[place]) + 14.0 >= best[0]:
+                    break
+                if self._is_free(place, wide, float(y[place]), float(y[place]) + _LABEL):
+                    best = (float(score[place]) + (14.0 if best is None else 0.0), place, float(y[place]))
+                    break
+            if best is not None and peak is not None:
+                break
+        if best is None:
+            self.left_over.append(text)
+            return
+        self._put(text, best[1], wide, best[2])
+
+    def _windows(self, wide: float, bins: int) -> int:
+        """How many bins so many pixels cover; 0 if the panel is too narrow."""
+        count = ceil(wide / self._frame.bin)
+        return count if count <= bins else 0
+
+    def _is_free(self, place: int, wide: float, top: float, bottom: float) -> bool:
+        x = self._frame.left + place * self._frame.bin
+        return not any(
+            x < right + 6.0 and x + wide + 6.0 > left and top < low + 1.0 and bottom + 1.0 > up
+            for left, up, right, low in self._taken
+        )
+
+    def _put(self, text: str, place: int, wide: float, top: float) -> None:
+        x = self._frame.left + place * self._frame.bin
+        self._taken.append((x, top, x + wide, top + _LABEL))
+        self.shapes.append(Words(round(x + 3.0, 2), round(top + 10.8, 2), text, SIZE_LABEL))
+
+
+def _bin_of(seconds: float, line: Floats, axis: Axis) -> int:
+    """The bin of a peak: that of the moment, or of the highest point where that is another."""
+    import numpy as np
+
+    found = min(axis.bins - 1, int(seconds / axis.step))
+    return found if line[found] <= line.min() + 1.0 else int(np.argmin(line))
+
+
+def _least(line: Floats, windows: int) -> Floats:
+    """The lowest value in each stretch of so many bins; NaN where one is."""
+    return -_most(-line, windows)
+
+
+def _most(line: Floats, windows: int) -> Floats:
+    """The highest value in each stretch of so many bins; NaN where one is."""
+    import numpy as np
+
+    found: Floats = np.lib.stride_tricks.sliding_window_view(line, windows).max(axis=1)
+    return found
