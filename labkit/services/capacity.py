@@ -32,7 +32,7 @@ def capacity_steps(data: object) -> tuple[tuple[float, int], ...]:
         >>> capacity_steps([[180, 20], [200, 60]])
         ((180.0, 20), (200.0, 60))
     """
-    if isinstance(data, str) or not isinstance(data, Sequence) or not data:
+    if isinstance(data, str) or not isinstance(data, Sequence):
         raise ServiceError(
             f"'capacity' is {shown(data)}; it must be a list of steps [seconds, workers] such as [[180, 20]]",
             ["capacity"],
@@ -84,7 +84,11 @@ class Workers:
         elif len(workers.line) < workers.places:
             await workers.wait(attempt)
 
-    and whoever was served calls `free` at its end.
+    and whoever was served gives the worker back at its end:
+
+        workers.busy -= 1
+        if workers.line or at >= workers.change_at:
+            workers.hand_on(at)
 
     Args:
         clock: for those who wait.
@@ -130,7 +134,7 @@ class Workers:
             self.limit = self._usual if workers is None else workers
         self.change_at = steps[-1][0] if steps else math.inf
         if self.line:
-            self._let_in(at)
+            self.hand_on(at)
 
     async def wait(self, who: InLine) -> None:
         """Stand in line; returns with a worker, and `who.served` says since when."""
@@ -144,15 +148,10 @@ class Workers:
         finally:
             self.line.pop(who, None)
 
-    def free(self, at: float) -> None:
-        """Give a worker back; the first in line gets it."""
-        self.busy -= 1
+    def hand_on(self, at: float) -> None:
+        """Give the workers that are free to the first in line."""
         if at >= self.change_at:
             self.change(at)
-        elif self.line:
-            self._let_in(at)
-
-    def _let_in(self, at: float) -> None:
         line = self.line
         while line and self.busy < self.limit:
             who, event = line.popitem(last=False)

@@ -94,10 +94,12 @@ DOCUMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 _WORD = re.compile(r"[a-z]{2}-\d{4}|[a-z]{3,}|\d{2,}")
 _COMMON = frozenset(
-    # Words that say nothing about what a passage is about.
-    "about after all and any are before can does for from has have how into its many may much must never not our out "
-    "over should tell than that the them then there they this was what when where which while who why will with you "
-    "your".split()  # noqa: SIM905 - a list of fifty words in quotes would be no easier to read
+    re.findall(
+        r"\w+",
+        "about after all and any are before can does for from has have how into its many may much must never not our "
+        "out over should tell than that the them then there they this was what when where which while who why will "
+        "with you your",
+    )
 )
 
 

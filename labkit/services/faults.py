@@ -318,7 +318,7 @@ class Window:
             raise ServiceError(
                 f"a window from {begin:g} s to {finish:g} s holds no time; its end must come after its start", ["to"]
             )
-        steps = () if capacity == () else capacity_steps(capacity)
+        steps = capacity_steps(capacity)
         for index, (at, _) in enumerate(steps):
             if not begin <= at < finish:
                 raise ServiceError(
@@ -506,7 +506,10 @@ def _window(data: object) -> Window:
         known = ["from", "to", "fault", "capacity", *(name for name, kinds in _SETTINGS.items() if kind in kinds)]
         if key not in _SETTINGS:
             raise ServiceError(f"a window ({kind}) has no setting {shown(str(key), 40)}{hint(key, known)}", [str(key)])
-    return Window(start, end, Fault(kind, **settings), () if steps is None else capacity_steps(steps))
+    capacity = () if steps is None else capacity_steps(steps)
+    if steps is not None and not capacity:
+        raise ServiceError("'capacity' has no step; it must have at least one, such as [180, 20]", ["capacity"])
+    return Window(start, end, Fault(kind, **settings), capacity)
 
 
 def _meant(key: str, settings: Mapping[Any, Any]) -> str:

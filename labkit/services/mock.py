@@ -161,6 +161,7 @@ class MockService(Generic[R]):
         self._listeners: list[Callable[[Attempt], object]] = []
         self.record: Callable[[Attempt], object] | None = None
         self.log: deque[Attempt] = deque(maxlen=log_size)
+        self._logs = log_size > 0
         self.attempts = 0
         self.in_flight = 0
         self.in_flight_peak = 0
@@ -284,24 +285,32 @@ class MockService(Generic[R]):
 
     def _begin(self, kind: str, subject: object) -> tuple[Attempt, Fault]:
         elapsed = self._now() - self._started_at
-        fault = self._met(elapsed)
+        fault = self._steady
+        if fault is None or fault.rate != 1.0:
+            fault = self._met(elapsed)
         self.attempts = number = self.attempts + 1
         self.in_flight = flying = self.in_flight + 1
         if flying > self.in_flight_peak:  # not max(), which takes longer than the rest of this
             self.in_flight_peak = flying
         attempt = Attempt(number, kind, subject, fault.kind._value_, elapsed)
-        self.log.append(attempt)
+        if self._logs:
+            self.log.append(attempt)
         if self._listeners:
             self._tell(attempt)
         return attempt, fault
 
-    def _end(self, attempt: Attempt, outcome: str) -> None:
-        attempt.ended = at = self._now() - self._started_at
+    def _end(self, attempt: Attempt, outcome: str, at: float | None = None) -> None:
+        if at is None:
+            at = self._now() - self._started_at
+        attempt.ended = at
         attempt.outcome = outcome
         self.in_flight -= 1
         self.outcomes[outcome] += 1
         if attempt.served is not None:
-            self._workers.free(at)
+            workers = self._workers
+            workers.busy -= 1
+            if workers.line or at >= workers.change_at:
+                workers.hand_on(at)
         if self._listeners:
             self._tell(attempt)
         if self.record is not None:
@@ -333,7 +342,7 @@ class MockService(Generic[R]):
 
     # -- what it answers ---------------------------------------------------------------------------------------------
 
-    def _check(self, subject: object) -> None:
+    def _check(self, subject: object, /) -> None:
         """Refuse what cannot be asked at all, before anything is counted."""
 
     def _answer(self, subject: Any, at: float) -> R | None:
@@ -352,6 +361,7 @@ class MockService(Generic[R]):
         self._check(subject)
         attempt, fault = self._begin("call", subject)
         outcome = "cancelled"  # whatever else ends it was not the service's doing
+        at = None
         try:
             workers = self._workers
             if fault is HEALTHY and workers.busy < workers.limit and attempt.started < workers.change_at:
@@ -361,7 +371,8 @@ class MockService(Generic[R]):
                 fault = await self._take_up(attempt, fault)
             if fault is HEALTHY:
                 await self._sleep(self._draw())
-                reply = self._answer(subject, self._now() - self._started_at)
+                at = self._now() - self._started_at
+                reply = self._answer(subject, at)
             else:
                 await self._suffer(fault)
                 if fault.kind is FaultKind.ERROR_SHAPED_STRING:
@@ -378,7 +389,7 @@ class MockService(Generic[R]):
             outcome = outcome_of(error)
             raise
         finally:
-            self._end(attempt, outcome)
+            self._end(attempt, outcome, at)
 
     async def _stream(self, subject: object) -> AsyncGenerator[R | str, None]:
         self._check(subject)

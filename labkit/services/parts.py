@@ -35,6 +35,7 @@ CATALOGUE = MappingProxyType(
 )
 """Part number to name and stock. One part is out of stock everywhere: zero is an answer, "unavailable" is not."""
 
+_new = tuple.__new__
 _STOCK = {part: (sum(stock), tuple(zip(SITES, stock, strict=True))) for part, (_, stock) in CATALOGUE.items()}
 
 
@@ -128,12 +129,12 @@ class PartsAvailability(MockService[StockReply]):
             # A reader that stops early must not leave the service waiting for the garbage collector.
             await chunks.aclose()
 
-    def _check(self, subject: object) -> None:
-        check_part(subject)
+    _check = staticmethod(check_part)
 
     def _answer(self, subject: str, at: float) -> StockReply | None:
         found = _STOCK.get(subject)
-        return None if found is None else StockReply("ok", subject, found[0], None, found[1], at)
+        # Past the named tuple's own constructor, which takes three times as long.
+        return None if found is None else _new(StockReply, ("ok", subject, found[0], None, found[1], at))
 
     def _chunks(self, subject: str, at: float) -> Sequence[StockReply] | None:
         total = self._answer(subject, at)
