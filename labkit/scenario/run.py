@@ -266,8 +266,8 @@ class _Run:
             return
         unavailable = getattr(reply, "status", None) == "unavailable" or getattr(reply, "unavailable", False)
         self.outcome[number] = UNAVAILABLE if unavailable else SUCCEEDED
-        self.useful[number] = reply is not None and not unavailable
-        self.invented[number] = min(255, getattr(reply, "invented", 0))
+        self.invented[number] = invented = min(255, getattr(reply, "invented", 0))
+        self.useful[number] = reply is not None and not unavailable and not invented
 
     def _failed(self, number: int, error: BaseException) -> bool:
         """Account for a call that raised; False if that must go on."""
