@@ -11,6 +11,7 @@ from labkit.scenario.replay import Difference, Report, load_traces, replay_file,
 from labkit.scenario.run import run_scenario
 from labkit.scenario.scenario import Load, Scenario, ServiceSpec, Variant, load_scenario, scenario_names
 from labkit.scenario.session import BreakerSession, Flight, Step
+from labkit.scenario.sweep import Cell, SweepTable, sweep
 from labkit.scenario.trace import Trace
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "BreakerSession",
     "Call",
     "Calls",
+    "Cell",
     "Difference",
     "Flight",
     "Load",
@@ -25,6 +27,7 @@ __all__ = [
     "Scenario",
     "ServiceSpec",
     "Step",
+    "SweepTable",
     "Trace",
     "Variant",
     "call_in_turn",
@@ -35,4 +38,5 @@ __all__ = [
     "replay_trace",
     "run_scenario",
     "scenario_names",
+    "sweep",
 ]
