@@ -1,0 +1,588 @@
+"""Stores of leases: one suite for all three, on real files and a real server; and a breaker's side of a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit.config import (
+    GuardedCircuitBreakerMiddlewareConfig,
+    MemoryLeaseConfig,
+    RedisLeaseConfig,
+    SqliteLeaseConfig,
+    load_stack_config,
+)
+from labkit.errors import CircuitBreakerOpenError, DependencyError, LeaseError, MiddlewareError
+from labkit.middleware import (
+    BreakerEvent,
+    FunctionMiddlewareChain,
+    FunctionMiddlewareContext,
+    GuardedCircuitBreakerMiddleware,
+    LeaseStore,
+    MemoryLeaseStore,
+    ProbeLease,
+    Stack,
+)
+from labkit.middleware.leases import make_lease_store
+from labkit.policies import Lease
+from labkit.timing import LoopClock, VirtualClock
+
+LIFE = 0.3  # seconds; short where a test waits for a lease to lapse
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis or Valkey server of this module's own, which ends with it."""
+    pytest.importorskip("redis", reason="the client library is not installed (the extra 'redis')")
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        pytest.skip("no redis-server or valkey-server on this machine (apt-get install redis-server)")
+    port = free_port()
+    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
+    server = subprocess.Popen(
+        command, cwd=tmp_path_factory.mktemp("redis"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        asyncio.run(listening(port))
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        server.kill()
+        server.wait(30.0)
+
+
+async def listening(port: int) -> None:
+    """Return once somebody listens on the port."""
+    async with asyncio.timeout(30.0):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+                continue
+            writer.close()
+            await writer.wait_closed()
+            return
+
+
+Make = Callable[[], LeaseStore]
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Makes stores that share their records, as several processes' do."""
+    if request.param == "memory":
+        store = make_lease_store(MemoryLeaseConfig())
+        return lambda: store
+    if request.param == "sqlite":
+        return lambda: make_lease_store(SqliteLeaseConfig(path=str(tmp_path / "leases.sqlite3"), acquire_timeout=10.0))
+    url = request.getfixturevalue("redis_url")
+    return lambda: make_lease_store(RedisLeaseConfig(url=url, acquire_timeout=10.0))
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    """A key of this test's own: the server outlives the test."""
+    return str(request.node.name)
+
+
+def test_one_owner_at_a_time(make: Make, key: str) -> None:
+    """While one has the lease nobody gets it, not even the same owner again; other keys are other leases."""
+
+    async def main() -> None:
+        one, other = make(), make()
+        lease = await one.acquire(key, "a", 60.0)
+        assert lease is not None
+        assert (lease.key, lease.owner, lease.time_to_live) == (key, "a", 60.0)
+        assert await other.acquire(key, "b", 60.0) is None
+        assert await one.acquire(key, "a", 60.0) is None
+        assert await other.acquire(f"{key} 2", "b", 60.0) is not None
+
+    asyncio.run(main())
+
+
+def test_a_lease_that_is_given_back_is_free_at_once(make: Make, key: str) -> None:
+    """Release frees the key; the next lease has a higher token; the old lease can then do nothing any more."""
+
+    async def main() -> None:
+        one, other = make(), make()
+        first = await one.acquire(key, "a", 60.0)
+        assert first is not None
+        assert await one.release(first) is True
+        assert await one.release(first) is False
+        second = await other.acquire(key, "b", 60.0)
+        assert second is not None
+        assert second.token > first.token
+        assert await one.renew(first) is None
+        assert await one.release(first) is False
+        assert await one.acquire(key, "a", 60.0) is None
+
+    asyncio.run(main())
+
+
+def test_owner_and_token_must_both_fit(make: Make, key: str) -> None:
+    """Neither the same owner with an old token nor another owner with the token can renew or release."""
+
+    async def main() -> None:
+        store = make()
+        old = await store.acquire(key, "a", 60.0)
+        assert old is not None
+        assert await store.release(old)
+        lease = await store.acquire(key, "a", 60.0)
+        assert lease is not None
+        for wrong in (old, lease._replace(owner="b")):
+            assert await store.renew(wrong) is None
+            assert await store.release(wrong) is False
+        assert await store.acquire(key, "c", 60.0) is None
+        assert await store.renew(lease) is not None
+        assert await store.release(lease) is True
+
+    asyncio.run(main())
+
+
+def test_a_lease_lapses_and_its_owner_is_fenced_off(make: Make, key: str) -> None:
+    """After its time to live the lease is another's, and the late owner can neither renew nor release it."""
+
+    async def main() -> None:
+        one, other = make(), make()
+        late = await one.acquire(key, "a", LIFE)
+        assert late is not None
+        second = await eventually(lambda: other.acquire(key, "b", 60.0))
+        assert second.token > late.token
+        assert await one.renew(late) is None
+        assert await one.release(late) is False
+        assert await one.acquire(key, "c", 60.0) is None
+
+    asyncio.run(main())
+
+
+def test_renewing_makes_it_last(make: Make, key: str) -> None:
+    """A renewed lease lasts for its whole time from then on, whatever it was given for; and no longer."""
+
+    async def main() -> None:
+        one, other, clock = make(), make(), LoopClock()
+        async with asyncio.timeout(30.0):
+            while True:
+                lease = await eventually(lambda: one.acquire(key, "a", 1.0))
+                ends = clock.now() + 1.0
+                renewed = await one.renew(lease._replace(time_to_live=60.0))
+                if renewed is not None:
+                    break  # else this machine stood still for a second
+        await clock.sleep(ends - clock.now() + 0.1)
+        assert await other.acquire(key, "b", 60.0) is None
+        assert await one.renew(renewed._replace(time_to_live=LIFE)) is not None
+        await eventually(lambda: other.acquire(key, "b", 60.0))
+
+    asyncio.run(main())
+
+
+def test_a_crowd_gets_one_lease(make: Make, key: str) -> None:
+    """Of forty that ask at the same moment through four stores exactly one gets the lease."""
+
+    async def main() -> None:
+        stores = [make() for _ in range(4)]
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(stores[n % 4].acquire(key, f"owner {n}", 60.0)) for n in range(40)]
+        assert sum(one.result() is not None for one in asked) == 1
+
+    asyncio.run(main())
+
+
+async def eventually(ask: Callable[[], Coroutine[Any, Any, Lease | None]]) -> Lease:
+    """What it gives once it gives anything."""
+    async with asyncio.timeout(30.0):
+        while True:
+            found = await ask()
+            if found is not None:
+                return found
+            await asyncio.sleep(0.02)
+
+
+# -- what cannot be reached --------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_be_reached_says_so(tmp_path: Path) -> None:
+    """A file in a folder that is not there, a file that is no database, a port without a server: one error, named."""
+    (tmp_path / "text").write_text("this is no database, and it is long enough to be read as one" * 20)
+    configs: list[Any] = [SqliteLeaseConfig(path=str(tmp_path / name)) for name in ("gone/leases", "text")]
+    if shutil.which("redis-server") or shutil.which("valkey-server"):
+        configs.append(RedisLeaseConfig(url=f"redis://127.0.0.1:{free_port()}/0"))
+    for config in configs:
+        with pytest.raises(LeaseError, match="leases"):
+            asyncio.run(make_lease_store(config).acquire("parts", "a", 10.0))
+
+
+def test_a_url_that_is_none_is_refused_when_the_store_is_made() -> None:
+    """A URL with a port that is no number is one sentence, before anything is asked."""
+    pytest.importorskip("redis", reason="the client library is not installed (the extra 'redis')")
+    with pytest.raises(MiddlewareError, match="is not the URL of a Redis server"):
+        make_lease_store(RedisLeaseConfig(url="redis://localhost:port"))
+
+
+def test_a_restart_of_the_machine_frees_every_lease(tmp_path: Path) -> None:
+    """The machine's clock begins anew at a restart: a lease of before lies far in its future, and has lapsed."""
+
+    class Restarted(LoopClock):
+        def now(self) -> float:
+            return 5.0
+
+    path = tmp_path / "leases.sqlite3"
+
+    async def main() -> Lease | None:
+        from labkit.middleware.leases.sqlite import SqliteLeaseStore
+
+        assert await SqliteLeaseStore(path, clock=Later()).acquire("parts", "a", 10.0) is not None
+        return await SqliteLeaseStore(path, clock=Restarted()).acquire("parts", "b", 10.0)
+
+    class Later(LoopClock):
+        def now(self) -> float:
+            return 1e6
+
+    assert asyncio.run(main()) is not None
+
+
+# -- a breaker's side, in virtual time ---------------------------------------------------------------------------------
+
+
+class Replicas:
+    """Breakers with one threshold, cooldown 10 s, that share a store; each probe of theirs is on record."""
+
+    def __init__(self, store: Any = None, count: int = 2, **lease: Any) -> None:
+        self.clock = VirtualClock()
+        self.store = store if store is not None else MemoryLeaseStore(self.clock)
+        self.events: list[BreakerEvent] = []
+        self.running = self.peak = 0
+        self.breakers = []
+        self.calls: list[Callable[..., Any]] = []
+        for _ in range(count):
+            probe_lease = ProbeLease(self.store, clock=self.clock, **lease)
+            config = GuardedCircuitBreakerMiddlewareConfig(
+                failure_threshold=1, cooldown_period=10.0, probe_lease="probe", probe_hold=100.0
+            )
+            breaker = GuardedCircuitBreakerMiddleware(config, clock=self.clock, lease=probe_lease)
+            breaker.listen(self.events.append)
+            self.breakers.append(breaker)
+            chain = FunctionMiddlewareChain(middleware=[breaker], context=FunctionMiddlewareContext(name="parts"))
+            self.calls.append(chain.build_single(self.service))
+        self.stream = chain.build_stream(self.chunks)
+
+    async def service(self, answer: Any = "ok", seconds: float = 0.0) -> Any:
+        """Takes its time, then answers or raises."""
+        self.running += 1
+        self.peak = max(self.peak, self.running)
+        try:
+            await self.clock.sleep(seconds)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+        finally:
+            self.running -= 1
+
+    async def chunks(self) -> Any:
+        """Two chunks, a second each."""
+        for chunk in "ab":
+            await self.clock.sleep(1.0)
+            yield chunk
+
+    async def trip(self) -> None:
+        """Open all of them, and let the cooldown pass."""
+        for call in self.calls:
+            with pytest.raises(DependencyError):
+                await call(DependencyError("down"))
+        await self.clock.sleep(10.0)
+        self.events.clear()
+        self.peak = 0
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Trip them, and play."""
+
+        async def whole() -> Any:
+            await self.trip()
+            return await main()
+
+        return self.clock.run(whole())
+
+    @property
+    def kinds(self) -> list[str]:
+        """What was told."""
+        return [event.kind for event in self.events]
+
+
+async def got(call: Any) -> Any:
+    """What the caller gets, or the exception's class."""
+    try:
+        return await call
+    except Exception as error:
+        return type(error)
+
+
+def test_only_one_replica_probes() -> None:
+    """While one replica probes, the other rejects, tells that the lease is why, and probes once it is free."""
+    replicas = Replicas()
+    one, other = replicas.calls
+
+    async def main() -> None:
+        probe = replicas.clock.start(one("ok", 3.0))
+        await replicas.clock.sleep(1.0)
+        replicas.events.clear()
+        with pytest.raises(CircuitBreakerOpenError) as refused:
+            await other()
+        assert (refused.value.target, refused.value.retry_after) == ("parts", None)
+        assert replicas.kinds == ["half_opened", "lease_refused", "rejected"]
+        assert replicas.breakers[1].snapshot("parts").probing is False
+        assert await probe == "ok"
+        assert await other() == "ok"
+        assert replicas.breakers[1].snapshot("parts").state == "CLOSED"
+
+    replicas.run(main)
+    assert replicas.peak == 1
+
+
+def test_a_long_probe_keeps_its_lease() -> None:
+    """A probe of five times the time to live is never joined by another replica's."""
+    replicas = Replicas(time_to_live=4.0)
+    one, other = replicas.calls
+
+    async def main() -> None:
+        probe = replicas.clock.start(one("ok", 20.0))
+        for _ in range(19):
+            await replicas.clock.sleep(1.0)
+            assert await got(other()) is CircuitBreakerOpenError
+        assert await probe == "ok"
+        assert await other() == "ok"
+
+    replicas.run(main)
+    assert replicas.peak == 1
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled", "closed"])
+def test_however_a_probe_ends_the_lease_is_given_back(end: str) -> None:
+    """A failed probe's, a cancelled one's and a closed coroutine's lease are free at once, long before they lapse."""
+    replicas = Replicas(time_to_live=1000.0)
+    one, other = replicas.calls
+
+    async def main() -> None:
+        if end == "closed":
+            coroutine = one("ok", 50.0)
+
+            async def drive() -> None:
+                coroutine.send(None)
+                coroutine.close()
+
+            await replicas.clock.start(drive())
+        else:
+            probe = replicas.clock.start(one(DependencyError("down") if end == "failed" else "ok", 2.0))
+            await replicas.clock.sleep(1.0)
+            if end == "cancelled":
+                probe.cancel()
+            await replicas.clock.sleep(2.0)
+            assert probe.done()
+            assert probe.cancelled() or probe.exception() is not None
+        await replicas.clock.sleep(0.0)
+        assert await other() == "ok"
+
+    replicas.run(main)
+
+
+def test_a_stream_needs_the_lease_too() -> None:
+    """A probe's stream holds the lease to its end or until it is left, and can be had again after that."""
+    replicas = Replicas()
+
+    async def main() -> None:
+        chunks = replicas.stream()
+        assert await anext(chunks) == "a"
+        assert await got(replicas.calls[0]()) is CircuitBreakerOpenError
+        await chunks.aclose()
+        await replicas.clock.sleep(0.0)
+        assert [chunk async for chunk in replicas.stream()] == ["a", "b"]
+        assert await replicas.calls[0]() == "ok"
+
+    replicas.run(main)
+
+
+def test_callers_of_one_process_do_not_race_for_the_lease() -> None:
+    """While the store is being asked the slot is taken: of many callers one asks, the others are rejected at once."""
+
+    class Slow(MemoryLeaseStore):
+        asked = 0
+
+        async def acquire(self, *args: Any) -> Lease | None:
+            self.asked += 1
+            await self._clock.sleep(0.5)
+            return await super().acquire(*args)
+
+    clock = VirtualClock()
+    store = Slow(clock)
+    replicas = Replicas(store, count=1)
+    store._clock = replicas.clock
+
+    async def main() -> None:
+        first = replicas.clock.start(replicas.calls[0]())
+        await replicas.clock.sleep(0.1)
+        assert [await got(replicas.calls[0]()) for _ in range(5)] == [CircuitBreakerOpenError] * 5
+        assert await first == "ok"
+        assert store.asked == 1
+
+    replicas.run(main)
+
+
+class Broken(MemoryLeaseStore):
+    """A store that can be cut off, in one of three ways."""
+
+    how = "raises"
+    working = False
+
+    async def _cut_off(self) -> None:
+        if not self.working:
+            if self.how == "hangs":
+                await self._clock.sleep(1e6)
+            raise LeaseError("cut off") if self.how == "raises" else OSError("cut off")
+
+    async def acquire(self, *args: Any) -> Lease | None:
+        await self._cut_off()
+        return await super().acquire(*args)
+
+    async def renew(self, lease: Lease) -> Lease | None:
+        await self._cut_off()
+        return await super().renew(lease)
+
+    async def release(self, lease: Lease) -> bool:
+        await self._cut_off()
+        return await super().release(lease)
+
+
+@pytest.mark.parametrize("how", ["raises", "fails", "hangs"])
+@pytest.mark.parametrize(("when", "answer"), [("refuse", CircuitBreakerOpenError), ("admit", "ok")])
+def test_a_store_that_cannot_be_asked(how: str, when: str, answer: Any) -> None:
+    """By the configuration the probe is then refused or admitted, within the store's time limit; the slot is free."""
+    replicas = Replicas(Broken(), when_unreachable=when, acquire_timeout=0.5)
+    replicas.store._clock, replicas.store.how = replicas.clock, how
+
+    async def main() -> None:
+        began = replicas.clock.now()
+        assert await got(replicas.calls[0]()) == answer
+        assert replicas.clock.now() - began == (0.5 if how == "hangs" else 0.0)
+        assert replicas.breakers[0].snapshot("parts").probing is False
+        assert ("lease_refused" in replicas.kinds) == (when == "refuse")
+
+    replicas.run(main)
+
+
+def test_refusing_is_the_default() -> None:
+    """Who says nothing gets no probe without a lease."""
+    assert MemoryLeaseConfig().when_unreachable == "refuse"
+    assert ProbeLease(MemoryLeaseStore()).when_unreachable == "refuse"
+
+
+@pytest.mark.parametrize("kind", ["single", "stream"])
+def test_a_probe_whose_lease_lapses_is_ended(kind: str) -> None:
+    """If the store is cut off for a whole time to live, the probe ends before another's may begin, and counts not."""
+    replicas = Replicas(Broken(), time_to_live=4.0)
+    store = replicas.store
+    store._clock, store.working = replicas.clock, True
+    clock = replicas.clock
+
+    async def main() -> None:
+        if kind == "single":
+            probe = clock.start(got(replicas.calls[1]("ok", 50.0)))
+        else:
+            chunks = replicas.stream()
+
+            async def read() -> None:
+                async for _ in chunks:
+                    await clock.sleep(6.0)
+
+            probe = clock.start(got(read()))
+        await clock.sleep(1.0)
+        store.working = False
+        await clock.sleep(3.5)
+        store.working = True
+        assert await got(replicas.calls[0]()) == "ok"  # the lease had lapsed
+        assert replicas.running == 0
+        assert await probe is LeaseError
+        snapshot = replicas.breakers[1].snapshot("parts")
+        assert (snapshot.state, snapshot.probing) == ("HALF_OPEN", False)
+
+    replicas.run(main)
+    assert replicas.peak == 1
+
+
+def test_the_hold_ends_the_lease_of_a_stalled_stream() -> None:
+    """A consumer that stalls keeps other replicas out for `probe_hold`, not for ever, and may then read on."""
+    replicas = Replicas()
+
+    async def main() -> None:
+        chunks = replicas.stream()
+        await anext(chunks)
+        await replicas.clock.sleep(90.0)
+        assert await got(replicas.calls[0]()) is CircuitBreakerOpenError
+        await replicas.clock.sleep(20.0)
+        assert await got(replicas.calls[0]()) == "ok"
+        assert [chunk async for chunk in chunks] == ["b"]
+
+    replicas.run(main)
+
+
+# -- from YAML ---------------------------------------------------------------------------------------------------------
+
+YAML = """
+middleware:
+  breaker: {_type: guarded_circuit_breaker, failure_threshold: 1, cooldown_period: 10, probe_lease: parts_probe}
+functions:
+  parts: {_type: parts, middleware: [breaker]}
+leases:
+  parts_probe: {_type: memory, time_to_live: 5}
+"""
+
+
+def test_a_stack_makes_the_stores_or_takes_them() -> None:
+    """Each stack makes its own stores; stacks that are given one share it, and so their probes exclude each other."""
+    config = load_stack_config(YAML)
+    clock = VirtualClock()
+    broken = True
+
+    async def service(seconds: float = 0.0) -> str:
+        await clock.sleep(seconds)
+        if broken:
+            raise DependencyError("down")
+        return "ok"
+
+    async def probes(**given: Any) -> list[Any]:
+        nonlocal broken
+        broken = True
+        stacks = [Stack(config, {"parts": service}, clock, **given) for _ in range(2)]
+        for stack in stacks:
+            await got(stack.call("parts"))
+        await clock.sleep(10.0)
+        broken = False
+        first = clock.start(got(stacks[0].call("parts", 3.0)))
+        await clock.sleep(1.0)
+        return [await got(stacks[1].call("parts")), await first]
+
+    store = MemoryLeaseStore(clock)
+    assert clock.run(probes()) == ["ok", "ok"]
+    assert clock.run(probes(leases={"parts_probe": store})) == [CircuitBreakerOpenError, "ok"]
+
+
+def test_a_lease_that_is_missing_is_named() -> None:
+    """A breaker made by hand without its lease, and a stack whose configuration lost it, are one sentence each."""
+    with pytest.raises(MiddlewareError, match="need the lease 'parts_probe'"):
+        GuardedCircuitBreakerMiddleware(GuardedCircuitBreakerMiddlewareConfig(probe_lease="parts_probe"))
+    config = load_stack_config(YAML)
+    config.leases = {"parts_probes": MemoryLeaseConfig()}
+    with pytest.raises(MiddlewareError, match="did you mean 'parts_probes'"):
+        Stack(config, {"parts": len})
