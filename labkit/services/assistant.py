@@ -274,7 +274,10 @@ class ResearchAssistant:
             return [await task for task in tasks]
         finally:
             for task in tasks:
-                task.cancel()  # those that still run when one has raised, or when nobody waits any more
+                # Those that still run when one has raised, or when nobody waits any more, end; what others raised
+                # beside it is heard, so that no clock reports it as unheard.
+                if not task.cancel() and not task.cancelled():
+                    task.exception()
 
     def _word(self, question: str, needs: _Needs, results: list[Any]) -> Answer:
         """Word an answer of what the tools said."""

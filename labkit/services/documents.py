@@ -117,8 +117,8 @@ class SearchHit(NamedTuple):
         document: the document's number, such as "MD-01".
         title: its title.
         passage: the passage's text.
-        score: the share of the query's words that stand in the title or the passage, from above 0 to 1; the passage's
-            words count twice.
+        score: how many of the query's words it shares, as a share of the most it could: a word in the passage counts
+            twice, one in the title once. Above 0, at most 1.
     """
 
     document: str
