@@ -234,6 +234,17 @@ def test_every_status_has_its_class(status, kind, way):
     assert "\n" not in str(seen)
 
 
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("retry-after: 7", 7.0), ("retry-after: Wed, 21 Oct 2026 07:28:00 GMT", None), ("x: y", None)],
+)
+def test_a_429_says_when_to_come_again(header, seconds):
+    """Seconds in Retry-After are read; a date, or none at all, leaves `retry_after` None."""
+    seen = against(whole(429, GOOD, "application/json", header))
+    assert type(seen) is RateLimitedError
+    assert seen.retry_after == seconds
+
+
 def test_a_404_that_does_not_say_unknown_part_asks_for_the_base_url():
     """A 404 of some other program must not be taken for an unknown part."""
     for body in (b"<html>Not found</html>", b'"unknown part"', b'{"error": "no such page"}', b"[" * 100_000):

@@ -87,6 +87,8 @@ def test_a_reply_is_json():
         ("error_shaped_string", 200, "text/plain; charset=utf-8", b"Service error: "),
         ("business_rejection", 404, "application/json", b'{"error": "unknown part", "part": "HX-2040"}'),
         ("mid_stream_death", 200, "application/json", b'"quantity": 42'),
+        ("rate_limit", 429, "application/json", b"too many requests"),
+        ("flapping", 503, "application/json", b"the service failed"),
     ],
 )
 def test_every_fault_has_its_look_on_the_wire(fault, status, kind, said):
@@ -380,6 +382,24 @@ def test_other_paths_and_methods_are_refused(method, path, status):
             return (await ask(server, method, path))[0], server.service.attempts
 
     assert live(main()) == (status, 0)
+
+
+@pytest.mark.parametrize("suffix", ["", "/stream"])
+def test_a_rate_limit_says_when_to_come_again(suffix):
+    """A 429 has Retry-After in whole seconds, rounded up, where the service knows it."""
+
+    async def main():
+        async with HttpService(Fault("rate_limit", per_second=0.001), latency=0) as server:
+            first = await ask(server, path="/parts/HX-2040" + suffix)
+            second = await ask(server, path="/parts/HX-2040" + suffix)
+            server.set_fault("rate_limit")
+            never = await ask(server, path="/parts/HX-2040" + suffix)
+            return first, second, never
+
+    first, second, never = live(main())
+    assert [status for status, _, _ in (first, second, never)] == [200, 429, 429]
+    assert 990 <= int(second[1]["retry-after"]) <= 1000
+    assert "retry-after" not in never[1]
 
 
 def test_health_answers_under_every_fault():
