@@ -11,6 +11,7 @@ from labkit.scenario.replay import Difference, Report, load_traces, replay_file,
 from labkit.scenario.run import run_scenario
 from labkit.scenario.scenario import Load, Scenario, ServiceSpec, Variant, load_scenario, scenario_names
 from labkit.scenario.session import BreakerSession, Flight, Step
+from labkit.scenario.story import story
 from labkit.scenario.sweep import Cell, SweepTable, sweep
 from labkit.scenario.trace import Trace
 
@@ -38,5 +39,6 @@ __all__ = [
     "replay_trace",
     "run_scenario",
     "scenario_names",
+    "story",
     "sweep",
 ]

@@ -18,7 +18,7 @@ from typing import Any
 
 from labkit.config import StackConfig
 from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
-from labkit.middleware import Stack
+from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack
 from labkit.scenario.arrivals import arrivals, merged
 from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Load, Scenario
@@ -419,7 +419,8 @@ class _Recorder:
         reject = [column.append for column in self._rejections]
         change = [column.append for column in self._transitions]
         probes, flying = self._probes, self._flying
-        reason = REJECTION_REASONS.index("breaker" if hasattr(middleware, "get_state") else "bulkhead")
+        holds_back = isinstance(middleware, BulkheadMiddleware | RetryBudgetMiddleware)
+        reason = REJECTION_REASONS.index("bulkhead" if holds_back else "breaker")
         lease = REJECTION_REASONS.index("lease")
         refused: set[int] = set()
 
