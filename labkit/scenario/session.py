@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BreakerSession", "Flight", "Step"]
 
 _OUTCOMES = ("ok", "error", "cancel")
+_CHANGES = ("opened", "half_opened", "closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,14 @@ class Flight:
         target: whom it called.
         probe: whether it was admitted as a probe.
         started_at: seconds.
+        period: how often the target's breaker had changed its state by then.
     """
 
     id: str
     target: str
     probe: bool
     started_at: float
+    period: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Step:
         retry_after: seconds until a probe may be admitted, where the breaker knows; else None.
         events: what the breaker told its listeners.
         sentence: what happened and why.
+        fault: the toolkit's fault (by its id) that showed itself, or None.
     """
 
     at: float
@@ -78,6 +82,7 @@ class Step:
     retry_after: float | None
     events: tuple[BreakerEvent, ...]
     sentence: str
+    fault: str | None = None
 
 
 class _Call:
@@ -136,6 +141,8 @@ class BreakerSession:
         self._calls: dict[str, _Call] = {}
         self._count = 0
         self._opened_at: dict[str, float] = {}
+        self._periods: dict[str, int] = {}  # how often each target's state has changed
+        self._probing: dict[str, bool] = {}  # whether the probe's slot was taken before the step
 
     @property
     def now(self) -> float:
@@ -167,7 +174,8 @@ class BreakerSession:
         self._clock.settle()
         if call.reached:
             probe = any(event.kind == "admitted" and event.probe for event in self._events)
-            call.flight = Flight(id, target, probe, self.now)
+            changed = sum(event.kind in _CHANGES for event in self._events)
+            call.flight = Flight(id, target, probe, self.now, self._periods.get(target, 0) + changed)
         else:
             del self._calls[id]
         return self._step("call", id, target, None, call.reached, call.error)
@@ -190,7 +198,7 @@ class BreakerSession:
             call.outcome = outcome
             call.release.set()
         self._clock.settle()
-        return self._step("finish", id, call.flight.target, outcome, None, call.error, was_probe=call.flight.probe)
+        return self._step("finish", id, call.flight.target, outcome, None, call.error, flight=call.flight)
 
     def advance(self, seconds: float) -> Step:
         """Let time pass. A probe whose `probe_timeout` runs out on the way ends with `TimeoutError`.
@@ -254,13 +262,18 @@ class BreakerSession:
         outcome: str | None,
         admitted: bool | None,
         error: BaseException | None,
-        was_probe: bool = False,
+        flight: Flight | None = None,
     ) -> Step:
         events = tuple(self._events)
         self._events.clear()
+        period = self._periods.get(target, 0)
         for event in events:
             if event.kind == "opened":
                 self._opened_at[event.target] = event.at
+            if event.kind in _CHANGES:
+                self._periods[event.target] = self._periods.get(event.target, 0) + 1
+        probes = [one for one in self.in_flight if one.probe and one.target == target and one.id != id]
+        fault = _fault(op, outcome, admitted, flight, period, self._probing, probes, events)
         now = self._breaker.snapshot(target)
         retry_after = None
         if now.state is CircuitBreakerState.OPEN:
@@ -279,8 +292,14 @@ class BreakerSession:
             probing=now.probing,
             retry_after=retry_after,
             events=events,
-            sentence=_sentence(self, op, id, outcome, admitted, events, now.state, retry_after, was_probe),
+            sentence=_sentence(
+                self, op, id, outcome, admitted, events, now.state, retry_after, flight is not None and flight.probe
+            )
+            if fault is None
+            else _faulty_sentence(fault, id, outcome, probes, events, now.failures, now.state),
+            fault=fault,
         )
+        self._probing[target] = now.probing
         self.history.append(step)
         return step
 
@@ -303,6 +322,63 @@ def _plural(count: int, word: str) -> str:
 
 def _failures(count: int) -> str:
     return f"{_plural(count, 'failure')} in a row"
+
+
+def _fault(
+    op: str,
+    outcome: str | None,
+    admitted: bool | None,
+    flight: Flight | None,
+    period: int,
+    probing: Mapping[str, bool],
+    probes: list[Flight],
+    events: tuple[BreakerEvent, ...],
+) -> str | None:
+    """Which of the toolkit's faults a step has shown, if any."""
+    if op == "call":
+        second = admitted and probes and events and events[-1].probe
+        return "cancel-frees-foreign-probe" if second else None
+    if flight is None or flight.period == period:
+        return None
+    if outcome == "cancel":
+        freed = probing.get(flight.target) and probes and not flight.probe
+        return "cancel-frees-foreign-probe" if freed else None
+    if flight.probe:
+        return "stale-probe-decides"
+    event = next((event for event in events if event.kind in ("succeeded", "failed")), None)
+    if event is not None and (event.state is CircuitBreakerState.CLOSED or "opened" in [one.kind for one in events]):
+        return "no-generations" if outcome == "error" else None
+    return None
+
+
+def _faulty_sentence(
+    fault: str,
+    id: str | None,
+    outcome: str | None,
+    probes: list[Flight],
+    events: tuple[BreakerEvent, ...],
+    failures: int,
+    state: CircuitBreakerState,
+) -> str:
+    named = f"a fault of the toolkit's 1.9.0, {fault}"
+    others = " and ".join(probe.id for probe in probes)
+    kinds = [event.kind for event in events]
+    after = {CircuitBreakerState.CLOSED: "closed", CircuitBreakerState.OPEN: "open"}.get(state, "half-open")
+    if fault == "cancel-frees-foreign-probe" and outcome is None:
+        return (
+            f"{id} is admitted as one more probe while {others} is in flight: its slot was freed too early ({named})."
+        )
+    if fault == "cancel-frees-foreign-probe":
+        return (
+            f"{id} was cancelled; it was not the probe, yet it frees the slot of {others}, still in flight ({named})."
+        )
+    how = "succeeded" if outcome == "ok" else "failed"
+    if fault == "stale-probe-decides":
+        turn = next((kind for kind in kinds if kind in _CHANGES), None)
+        does = {"closed": "the breaker closes", "opened": "the breaker opens again"}.get(turn or "", f"it is {after}")
+        return f"{id} {how}; it was the probe of an earlier half-open period, and yet it counts: {does} ({named})."
+    does = "the breaker opens" if "opened" in kinds else f"{_failures(failures)}"
+    return f"{id} failed; it was admitted in an earlier closed period, and yet it counts: {does} ({named})."
 
 
 def _sentence(
@@ -347,11 +423,12 @@ def _sentence(
     how = {"ok": "succeeded", "error": "failed", "cancel": "was cancelled"}[outcome or "ok"]
     what = f"{'the probe ' if was_probe else ''}{id} {how}"
     if outcome == "cancel":
-        freed = "; the probe's slot is free again" if state is CircuitBreakerState.HALF_OPEN else ""
+        freed = "; the probe's slot is free again" if was_probe and state is CircuitBreakerState.HALF_OPEN else ""
         return f"{what}: a cancellation counts neither way{freed}."
     if "closed" in kinds:
         reached = _plural(config.half_open_success_threshold, "successful probe")
-        return f"{what}: {reached} in a row were asked for, so the breaker closes."
+        asked = "was" if config.half_open_success_threshold == 1 else "in a row were"
+        return f"{what}: {reached} {asked} asked for, so the breaker closes."
     if "opened" in kinds and was_probe:
         return f"{what}: one failed probe is enough, so the breaker opens again; {probe_at}."
     if "opened" in kinds:
