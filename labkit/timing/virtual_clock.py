@@ -45,6 +45,10 @@ _ASYNCIO = os.path.join(os.path.dirname(asyncio.__file__), "")
 _INSIDE = (_ASYNCIO, os.path.join(os.path.dirname(__file__), ""))  # where the caller is never to be found
 
 
+# What stands on asyncio and may call it for somebody: it is the caller who should be named.
+_ON_ASYNCIO = frozenset({"anyio", "sniffio", "httpx", "httpx2", "httpcore", "httpcore2"})
+
+
 class _Parked:
     def __repr__(self) -> str:
         return "<parked>"
@@ -460,6 +464,8 @@ class VirtualClock:
         """Wait for so many virtual seconds; zero or less gives way once to what is due now."""
         if self._current is None:
             self._misused("sleep")
+        if seconds.__class__ is not float:
+            seconds = _seconds("sleep", seconds)
         yield seconds  # nothing more here: of all that can be awaited, a bare generator costs least
 
     def timeout(self, seconds: float | None, message: str | None = None) -> VirtualDeadline:
@@ -470,6 +476,7 @@ class VirtualClock:
     def _line_of(self, seconds: float | None) -> _Line:
         if seconds is None or seconds == _INF:
             return self._unlimited
+        seconds = _seconds("timeout", seconds)
         if seconds != seconds:
             raise ClockError("a timeout of NaN seconds means nothing")
         line = self._lines[seconds] = _Line(self, max(0.0, seconds), seconds)
@@ -477,6 +484,7 @@ class VirtualClock:
 
     def timeout_at(self, when: float, message: str | None = None) -> VirtualDeadline:
         """A limit on a block by the time at which it ends, for several blocks that share one limit."""
+        when = _seconds("timeout_at", when)
         if when != when:
             raise ClockError("a timeout at NaN seconds means nothing")
         return _TimedDeadline(self, when, message)
@@ -528,6 +536,7 @@ class VirtualClock:
 
     def advance(self, seconds: float) -> None:
         """Play everything that is due within so many seconds, then stand at that time. For stepping by hand."""
+        seconds = _seconds("advance", seconds)
         if not (seconds >= 0 and seconds != _INF):
             raise ClockError(f"time only goes forward by a finite number of seconds, and {seconds!r} is not one")
         target = self._now + seconds
@@ -614,11 +623,9 @@ class VirtualClock:
             self._abort()
 
     def _sleep_or_foreign(self, task: VirtualTask[Any], command: Any) -> None:
-        if not isinstance(command, (int, float)):
-            if not hasattr(type(command), "__float__"):  # as an array's numbers have, that are not Python's own
-                self._fatal = self._fatal or self._foreign(task, command)
-                return
-            command = float(command)
+        if command.__class__ is not float:
+            self._fatal = self._fatal or self._foreign(task, command)
+            return
         if task._must_cancel or command <= 0:
             self._wake(task)
         elif command != command:
@@ -709,7 +716,7 @@ class VirtualClock:
 
     def _deadlock(self, what: str) -> NoReturn:
         waiting = [task.get_name() for task in self._tasks]
-        places = "; ".join(f"'{task.get_name()}' {_waits_at(task._coro)}" for task in self._tasks)
+        places = "; ".join(f"'{task.get_name()}' {waits_at(task._coro)}" for task in self._tasks)
         self._fatal = DeadlockError(
             f"nothing is due any more at {self._now:g} s and {what}; waiting: {places}", waiting=waiting
         )
@@ -816,6 +823,7 @@ class _NoLoop:
         # asyncio.timeout, TaskGroup and the like ask no more of a loop than its current task, which is looked up by it.
         # Others may look (logging does): they find none.
         asking = sys._getframe(1)
+        # (anyio, and with it httpx2, asks by itself, and does not expect to find none.)
         if asking.f_code.co_name == "current_task" and asking.f_back is not None:  # is Python's own up to 3.11
             asking = asking.f_back
         if _is_inside(asking):
@@ -887,13 +895,23 @@ def _innermost(coro: Any) -> Any:
     while True:
         inner = next((x for name in _INNER if (x := getattr(coro, name, None)) is not None), None)
         frame = _frame_of(inner)
-        if inner is None or not hasattr(inner, "send") or (frame is not None and _is_inside(frame)):
+        if inner is None or frame is None or _is_inside(frame):  # a future's iterator has no frame
             return coro
         coro = inner
 
 
 def _is_inside(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_INSIDE)
+    if frame.f_code.co_filename.startswith(_INSIDE):
+        return True
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _ON_ASYNCIO
+
+
+def _seconds(what: str, seconds: Any) -> float:
+    """A number of seconds, or an error that says what was given instead."""
+    if isinstance(seconds, (str, bytes)) or not hasattr(type(seconds), "__float__"):
+        if not hasattr(type(seconds), "__index__"):
+            raise ClockError(f"{what}() takes a number of seconds, and {seconds!r} is none")
+    return float(seconds)
 
 
 def _frame_of(coro: Any) -> types.FrameType | None:
@@ -909,6 +927,7 @@ def _line_of(coro: Any) -> str:
     return f" (line {frame.f_lineno})" if frame is not None else ""
 
 
-def _waits_at(coro: Any) -> str:
+def waits_at(coro: Any) -> str:
+    """Where a coroutine waits, in words."""
     inner = _innermost(coro)
     return f"in '{_name_of(inner)}'{_line_of(inner)}"

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from labkit.errors import ClockError, DeadlockError, VirtualLoopError
 from labkit.timing.loop_clock import _announce_virtual_loop, _forget_virtual_loop
+from labkit.timing.virtual_clock import waits_at
 
 __all__ = ["VirtualLoop", "run_virtual"]
 
@@ -128,11 +129,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._virtual_now = max(self._virtual_now, due)
 
     def _idle(self) -> NoReturn:
-        waiting = sorted(task.get_name() for task in asyncio.all_tasks(self))
+        tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
         raise DeadlockError(
             f"nothing is due any more at {self._virtual_now:g} s and the loop is not done; waiting: "
-            + (", ".join(f"'{name}'" for name in waiting) or "no task"),
-            waiting=waiting,
+            + ("; ".join(f"'{task.get_name()}' {waits_at(task.get_coro())}" for task in tasks) or "no task"),
+            waiting=[task.get_name() for task in tasks],
         )
 
     def _process_events(self, event_list: list[Any]) -> None:
@@ -192,6 +193,13 @@ for _name, _what in {
     setattr(VirtualLoop, _name, _refusal(_name, _what))
 
 
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """Run an asyncio coroutine in virtual time and give its result; also inside a running (notebook's) loop.
 
@@ -214,5 +222,10 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     try:
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             return runner.run(main)
+    except BaseExceptionGroup as group:  # a library's task group wraps what the loop refused
+        refused = group.subgroup(VirtualLoopError)
+        if refused is None:
+            raise
+        raise _first(refused) from group
     finally:
         _set_running_loop(outer)

@@ -1377,3 +1377,49 @@ def test_a_task_is_freed_with_its_last_handle(clock):
         return found()
 
     assert clock.run(main()) is None
+
+
+@pytest.mark.parametrize("wrong", [None, "1", b"1", object()])
+@pytest.mark.parametrize("what", ["sleep", "timeout", "advance"])
+def test_what_is_no_number_of_seconds_is_told(what, wrong):
+    """Sleeping, limiting or advancing by something that is no number says so; None is no limit."""
+    clock = VirtualClock()
+
+    async def main():
+        if what == "sleep":
+            await clock.sleep(wrong)
+        else:
+            with clock.timeout(wrong):
+                await clock.sleep(1)
+
+    if what == "timeout" and wrong is None:
+        clock.run(main())
+        return
+    with pytest.raises(
+        (ClockError, TypeError) if isinstance(wrong, list) else ClockError, match="number of|unhashable"
+    ):
+        clock.advance(wrong) if what == "advance" else clock.run(main())
+
+
+@pytest.mark.parametrize("number", [5, True])
+def test_a_number_that_is_yielded_by_hand_is_foreign(clock, number):
+    """An awaitable of one's own that yields a whole number does not pass for a sleep."""
+
+    class Odd:
+        def __await__(self):
+            yield number
+
+    async def main():
+        await Odd()
+
+    with pytest.raises(ForeignAwaitableError, match="main"):
+        clock.run(main())
+
+
+def test_a_library_on_asyncio_is_refused_and_its_caller_named():
+    """httpx2 stands on anyio, which asks asyncio for its task: the error names the coroutine that called it."""
+    pytest.importorskip("httpx2")
+    from labkit.services import PartsAdapter
+
+    with pytest.raises(ForeignAwaitableError, match=r"PartsAdapter\.\w+.*runs on a VirtualClock"):
+        VirtualClock().run(PartsAdapter("http://127.0.0.1:1").call("HX-2040"))

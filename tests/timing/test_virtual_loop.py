@@ -352,7 +352,9 @@ def test_an_idle_loop_raises_and_names_who_waits():
         await asyncio.sleep(3)
         await other
 
-    with pytest.raises(DeadlockError, match=r"at 3 s .*'main', 'reader'") as caught:
+    with pytest.raises(
+        DeadlockError, match=r"at 3 s .*'main' in '.*main' \(line \d+\); 'reader' in 'Event.wait'"
+    ) as caught:
         run_virtual(main())
     assert caught.value.waiting == ("main", "reader")
 
@@ -636,3 +638,18 @@ def test_a_loop_that_was_not_closed_is_forgotten_all_the_same():
         gc.collect()
     assert any("unclosed event loop" in str(warning.message) for warning in told)
     assert not _virtual_loops
+
+
+def test_what_a_task_group_wraps_is_told_as_it_is():
+    """A refusal inside a library's task group comes out as itself, with the group as its cause."""
+
+    async def connect():
+        await asyncio.get_running_loop().create_connection(asyncio.Protocol, "127.0.0.1", 1)
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(connect())
+
+    with pytest.raises(VirtualLoopError, match="create_connection") as caught:
+        run_virtual(main())
+    assert isinstance(caught.value.__cause__, BaseExceptionGroup)
