@@ -39,6 +39,7 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?([^)\s>]*)>?(?:\s+\"
 HTML_LINK = re.compile(r"<(?:a|img)\b[^>]*?\b(?:href|src)\s*=\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$", re.MULTILINE)
 FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+PREDICT = re.compile(r"^(?:\*\*Predict|#+ Predict)", re.MULTILINE)
 INLINE = re.compile(r"`[^`\n]*`")
 
 
@@ -171,6 +172,19 @@ def compared(page: Page) -> Iterator[str]:
         for tag in cell.get("metadata", {}).get("tags", ()):
             if UNCOMPARED_TAGS.fullmatch(tag):
                 yield f"cell {number} asks not to be compared: the tag {tag}"
+
+
+@rule
+def answers_withheld(page: Page) -> Iterator[str]:
+    """What follows a prediction is laid without outputs in a learner's folder, so that nobody reads it beforehand."""
+    asked = False
+    for number, cell in enumerate(page.cells, 1):
+        if cell["cell_type"] == "markdown":
+            asked = asked or bool(PREDICT.search(prose(cell)))
+        elif asked and cell.get("outputs"):
+            if "predict" not in cell.get("metadata", {}).get("tags", ()):
+                yield f"cell {number} answers a prediction and has no tag 'predict', so learners would see its outputs"
+            asked = False
 
 
 # ---------------------------------------------------------------------------------------------------------- its outputs

@@ -44,6 +44,7 @@ METADATA: dict[str, Any] = {
     "language_info": {"name": "python"},
 }
 # Of a cell's metadata: what changes how it is shown or graded. Not kept: times of execution, what was folded by chance.
+# The tag "predict" withholds a cell's outputs from learners (labkit/cli/course.py).
 CELL_METADATA = frozenset({"deletable", "editable", "jupyter", "nbgrader", "tags"})
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

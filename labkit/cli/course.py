@@ -36,6 +36,7 @@ __all__ = [
     "DEFAULT_FOLDER",
     "START",
     "Layout",
+    "around",
     "course_files",
     "find_file",
     "lay_out",
@@ -77,8 +78,27 @@ def course_files() -> dict[str, bytes]:
         for path in sorted((root / part).rglob("*")):
             below = path.relative_to(root)
             if path.is_file() and not any(name.startswith((".", "__")) for name in below.parts):
-                files[below.as_posix()] = path.read_bytes()
+                files[below.as_posix()] = without_answers(below.as_posix(), path.read_bytes())
     return files
+
+
+def without_answers(name: str, content: bytes) -> bytes:
+    """Return a file as a learner gets it: outputs that a prediction asks for are taken out of a notebook.
+
+    The course stores all outputs, for those who only look, and so that they can be compared. Whoever is to predict an
+    outcome must not read it below the question, so cells with the tag `predict` are laid as if they had not been run.
+
+    Args:
+        name: the file's name; only one that ends in `.ipynb` is a notebook.
+        content: its bytes.
+    """
+    if not name.endswith(".ipynb") or b'"predict"' not in content:
+        return content
+    notebook = json.loads(content)
+    for cell in notebook["cells"]:
+        if "predict" in cell["metadata"].get("tags", ()):
+            cell["outputs"], cell["execution_count"] = [], None
+    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 # ------------------------------------------------------------------------------------------------- what a person typed
@@ -242,6 +262,11 @@ def resolve_folder(folder: str | os.PathLike[str]) -> Path:
     if path.is_dir() and path.samefile(source):
         raise CourseError(f"{path} is where the course itself lies; name another folder for your copy with --dir")
     return path
+
+
+def around(folder: Path) -> Path | None:
+    """Return the course folder that a folder is, or lies in; None where there is none."""
+    return next((one for one in (folder, *folder.parents) if (one / PRIVATE / "manifest.json").is_file()), None)
 
 
 def lay_out(folder: Path, source: Mapping[str, bytes], version: str) -> Layout:

@@ -58,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
     # comes before one of the same name in the learner's home.
     os.environ["JUPYTER_TOKEN"] = token
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
+    # So that `labkit reset` works in the terminals of this JupyterLab, whatever environment it was started from.
+    scripts = os.path.dirname(sys.executable)
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")]).rstrip(os.pathsep)
     from jupyterlab.labapp import LabApp
 
     # In this very process: there is no second one that Ctrl-C could miss or that could outlive this one.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from labkit.cli.course import DEFAULT_FOLDER, course_files, find_file, resolve_folder, restore
+from labkit.cli.course import DEFAULT_FOLDER, around, course_files, find_file, resolve_folder, restore
 from labkit.cli.moment import stamp
 
 HELP = "bring back the original of a notebook; your copy is kept under a dated name"
@@ -14,13 +15,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `labkit reset`."""
     parser.add_argument("notebook", metavar="NOTEBOOK", help="its path, its name, or 04-order, or order")
     parser.add_argument(
-        "--dir", default=DEFAULT_FOLDER, metavar="DIR", help="your course folder (default: ./%(default)s)"
+        "--dir", metavar="DIR", help=f"your course folder (default: the one you are in, else ./{DEFAULT_FOLDER})"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Bring one file of the course back."""
-    folder = resolve_folder(args.dir)
+    folder = resolve_folder(args.dir or around(Path.cwd()) or DEFAULT_FOLDER)
     source = course_files()
     name = find_file(args.notebook, folder, list(source))
     existed = (folder / name).exists()

@@ -550,3 +550,22 @@ def test_the_checkout_has_a_course() -> None:
     for name, one in files.items():
         if name.endswith(".ipynb"):
             assert json.loads(one)["nbformat"] == 4
+
+
+def test_a_learner_does_not_get_the_answers() -> None:
+    """Of the course's notebooks, cells that answer a prediction are laid without output, all others as stored."""
+    stored = {name: (course.course_root() / name).read_bytes() for name in course_files()}
+    withheld = 0
+    for name, content in course_files().items():
+        if not name.endswith(".ipynb"):
+            assert content == stored[name]
+            continue
+        for cell, original in zip(json.loads(content)["cells"], json.loads(stored[name])["cells"], strict=True):
+            if "predict" in original["metadata"].get("tags", ()):
+                withheld += bool(original["outputs"])
+                assert (cell["outputs"], cell["execution_count"]) == ([], None)
+                assert cell["source"] == original["source"]
+            else:
+                assert cell == original
+        assert work_of(name, content) == work_of(name, stored[name])
+    assert withheld > 3

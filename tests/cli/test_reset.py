@@ -84,3 +84,12 @@ def test_an_unknown_notebook_names_the_nearest(folder: Path, capsys: pytest.Capt
 def test_the_stamp_is_fit_for_a_file_name() -> None:
     """The date has the year first, so that copies sort by age, and no character that a disk refuses."""
     assert re.fullmatch(r"\d{4}-\d\d-\d\d-\d{6}", stamp())
+
+
+@pytest.mark.parametrize("below", ["", "notebooks", "notebooks/checks"])
+def test_inside_the_course_no_folder_need_be_named(folder: Path, below: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal that stands in the course folder, or anywhere in it, the course is found without --dir."""
+    (folder / NAME).write_bytes(b"mine")
+    monkeypatch.chdir(folder / below)
+    assert main(["reset", "order"]) == 0
+    assert (folder / NAME).read_bytes() == SOURCE[NAME]

@@ -51,7 +51,7 @@ def lesson() -> nbformat.NotebookNode:
     return notebook(
         markdown(INTRO, "intro"),
         markdown("**Predict** what the next cell prints.", "predict"),
-        code("print(1)", printed("1\n")),
+        {**code("print(1)", printed("1\n")), "metadata": {"tags": ["predict"]}},
         code("picture()", drawn(image_png=PNG, text_plain="A pixel."), count=2, name="code-2"),
         markdown(END, "end"),
     )

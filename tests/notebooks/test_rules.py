@@ -107,6 +107,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
         cell(3, metadata={"tags": ["raises-exception"]}),
         "cell 3 asks not to be compared: the tag raises-exception",
     ),
+    "an answer that is not withheld": (cell(3, metadata={}), "cell 3 answers a prediction and has no tag 'predict'"),
     # its outputs
     "stripped outputs": (
         cell(4, execution_count=None, outputs=[]),
