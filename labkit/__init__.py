@@ -59,7 +59,9 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *_HOME_OF]
+# What needs the course's packages is not for `from labkit import *`, which has to work without them.
+_COURSE = ("labkit.plots", "labkit.widgets")
+__all__ = ["__version__", *(name for name, home in _HOME_OF.items() if home not in _COURSE)]
 
 
 def __getattr__(name: str) -> Any:
@@ -68,10 +70,18 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'labkit' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(home), name)
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        if home not in _COURSE or (error.name or "").startswith("labkit"):
+            raise
+        raise ImportError(
+            f"labkit.{name} needs {error.name}, which pip install 'labkit-circuit-breakers[course]' brings"
+        ) from error
+    value = getattr(module, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_HOME_OF})

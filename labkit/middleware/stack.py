@@ -260,8 +260,22 @@ def _faces(service: Any) -> tuple[CallNext | None, CallNextStream | None]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
+    """Whether two lead to one dependency: the same object, adapters of the same object, clients of the same address."""
+    one, other = _behind(one), _behind(other)
+    address = getattr(one, "base_url", None)
+    if one is other or (address is not None and address == getattr(other, "base_url", None)):
+        return True
     # A method is made anew each time it is looked up: equal, but not identical.
     return any(face is not None and face == twin for face, twin in zip(_faces(one), _faces(other), strict=True))
+
+
+def _behind(service: Any) -> Any:
+    """What an adapter asks, and what that one asks in turn; else the service itself."""
+    seen: set[int] = set()
+    while id(service) not in seen:
+        seen.add(id(service))
+        service = getattr(service, "service", None) or service
+    return service
 
 
 def _did_you_mean(word: str, candidates: Iterable[str]) -> str:

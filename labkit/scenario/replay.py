@@ -115,6 +115,8 @@ def load_traces(path: str | PathLike[str]) -> tuple[str, list[dict[str, Any]]]:
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _PLAYERS:
         raise TraceFormatError(f"{file}: 'kind' is {_shown(kind)}; allowed: {', '.join(_PLAYERS)}")
+    if not data["traces"]:
+        raise TraceFormatError(f"{file}: holds no traces, so that nothing was compared")
     return kind, data["traces"]
 
 
@@ -129,6 +131,8 @@ def replay_file(path: str | PathLike[str], progress: Callable[[int, int], None] 
     for number, trace in enumerate(traces, 1):
         name = trace.get("name") if isinstance(trace, dict) else None
         where = f"{_printable(fspath(path))}: {_printable(name) if isinstance(name, str) else f'trace {number}'}"
+        if name is not None and not isinstance(name, str):
+            raise TraceFormatError(f"{where}: 'name' is {_shown(name)}; a trace's name is a text")
         try:
             difference = replay_trace(kind, trace)
         except (ArithmeticError, AttributeError, LabkitError, LookupError, TypeError, ValueError) as error:

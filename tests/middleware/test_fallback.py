@@ -10,8 +10,9 @@ import pytest
 
 from labkit.config import FallbackMiddlewareConfig
 from labkit.errors import BusinessRejection, CircuitBreakerOpenError, DependencyError, MiddlewareError
-from labkit.middleware import FallbackMiddleware, Unavailable
+from labkit.middleware import FallbackMiddleware, Stack, Unavailable
 from labkit.policies.fallback import TRANSITIONS
+from labkit.timing import VirtualClock
 
 
 async def spare(*args: Any) -> Any:
@@ -237,3 +238,31 @@ def test_each_row_of_the_table_happens(bench: Any) -> None:
     rows = {(row.source, row.trigger, row.guard): row.target for row in TRANSITIONS}
     # What the alternative is asked is answered by it: that row passes through ALTERNATIVE.
     assert played == {**rows, ("PRIMARY", "failure", "named, an approved alternative"): "ANSWERED"}
+
+
+@pytest.mark.parametrize("kind", ["bare and adapter", "two adapters", "adapters around one another", "two clients"])
+def test_an_alternative_that_leads_to_the_same_service_is_refused(kind: str) -> None:
+    """Adapters in between, or two clients of one address, do not make one dependency two."""
+    from labkit.services import InProcessAdapter, PartsAdapter, PartsAvailability
+
+    clock = VirtualClock()
+    one = PartsAvailability(clock)
+    services: dict[str, tuple[Any, Any]] = {
+        "bare and adapter": (one, InProcessAdapter(one)),
+        "two adapters": (InProcessAdapter(one), InProcessAdapter(one)),
+        "adapters around one another": (one, InProcessAdapter(InProcessAdapter(one))),
+    }
+    if kind == "two clients":
+        pytest.importorskip("httpx2")
+        services[kind] = (PartsAdapter("http://127.0.0.1:1"), PartsAdapter("http://127.0.0.1:1"))
+    text = """
+middleware:
+  plainly: {_type: fallback, alternative: b, approved: true}
+functions:
+  a: {_type: a, middleware: [plainly]}
+  b: {_type: b}
+"""
+    first, second = services[kind]
+    with pytest.raises(MiddlewareError, match="the same service"):
+        Stack.load(text, services={"a": first, "b": second}, clock=clock)
+    Stack.load(text, services={"a": first, "b": PartsAvailability(clock)}, clock=clock)
