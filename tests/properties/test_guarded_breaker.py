@@ -1,0 +1,253 @@
+"""What holds of guarded breakers on every history: two replicas, two targets, calls that end in any way, one lease."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from labkit.config import GuardedCircuitBreakerMiddlewareConfig
+from labkit.errors import CircuitBreakerOpenError, LeaseError
+from labkit.middleware import (
+    BreakerEvent,
+    FunctionMiddlewareChain,
+    FunctionMiddlewareContext,
+    GuardedCircuitBreakerMiddleware,
+    MemoryLeaseStore,
+    ProbeLease,
+)
+from labkit.policies import CircuitBreakerState, Lease
+from labkit.timing import VirtualClock, VirtualTask
+
+CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+TARGETS = ("parts", "documents")
+COOLDOWN, HOLD = 10.0, 25.0
+
+
+class Odd(BaseException):
+    """Neither an `Exception` nor a cancellation."""
+
+
+class Shaky(MemoryLeaseStore):
+    """A store that can be cut off."""
+
+    cut_off = False
+
+    def _ask(self) -> None:
+        if self.cut_off:
+            raise LeaseError("cut off")
+
+    async def acquire(self, *args: Any) -> Lease | None:
+        self._ask()
+        return await super().acquire(*args)
+
+    async def renew(self, lease: Lease) -> Lease | None:
+        self._ask()
+        return await super().renew(lease)
+
+    async def release(self, lease: Lease) -> bool:
+        self._ask()
+        return await super().release(lease)
+
+
+class Call:
+    """A call in flight through one replica's breaker."""
+
+    def __init__(self, world: Any, replica: int, target: str, stream: bool) -> None:
+        self.world, self.replica, self.target, self.stream = world, replica, target, stream
+        self.inside = False  # the dependency
+        self.probe = False
+        self.began = 0.0
+        self.outcome = "ok"
+        self.error: BaseException | None = None
+        self.end = world.clock.event()
+        chain = FunctionMiddlewareChain(
+            middleware=[world.breakers[replica]], context=FunctionMiddlewareContext(name=target)
+        )
+        body = self._read(chain.build_stream(self._stream)()) if stream else chain.build_single(self._single)()
+        self.task: VirtualTask[Any] = world.clock.start(self._watch(body))
+
+    async def _single(self) -> str:
+        self.inside, self.began = True, self.world.clock.now()
+        self.probe = self.world.breakers[self.replica].snapshot(self.target).state is HALF_OPEN
+        try:
+            await self.end.wait()
+            if self.outcome == "error":
+                raise ValueError
+            if self.outcome == "odd":
+                raise Odd
+            return "ok"
+        finally:
+            self.inside = False
+
+    async def _stream(self) -> AsyncIterator[str]:
+        yield await self._single()
+
+    async def _read(self, stream: Any) -> None:
+        async with aclosing(stream) as chunks:
+            async for _ in chunks:
+                if self.outcome == "close":
+                    return
+
+    async def _watch(self, body: Any) -> None:
+        try:
+            await body
+        except (ValueError, CircuitBreakerOpenError, TimeoutError, LeaseError, CancelledError, Odd) as error:
+            self.error = error
+
+    def finish(self, outcome: str) -> None:
+        """Let it end."""
+        self.outcome = outcome
+        if outcome == "cancel":
+            self.task.cancel()
+        else:
+            self.end.set()
+
+
+class Guarded(RuleBasedStateMachine):
+    """Any history of two replicas that share a lease, or have none."""
+
+    calls: Bundle[Call] = Bundle("calls")
+
+    @initialize(leased=st.booleans(), successes=st.integers(1, 2), probe_timeout=st.sampled_from([None, 4.0]))
+    def begin(self, leased: bool, successes: int, probe_timeout: float | None) -> None:
+        """Two breakers."""
+        self.clock = VirtualClock()
+        self.store = Shaky(self.clock)
+        self.leased = leased
+        config = GuardedCircuitBreakerMiddlewareConfig(
+            failure_threshold=2,
+            cooldown_period=COOLDOWN,
+            half_open_success_threshold=successes,
+            probe_timeout=probe_timeout,
+            probe_hold=HOLD,
+            idle_period=40.0,
+        )
+        self.breakers, self.events = [], []
+        for _ in range(2):
+            lease = ProbeLease(self.store, time_to_live=6.0, clock=self.clock) if leased else None
+            breaker = GuardedCircuitBreakerMiddleware(config, clock=self.clock, lease=lease)
+            told: list[BreakerEvent] = []
+            breaker.listen(told.append)
+            self.breakers.append(breaker)
+            self.events.append(told)
+        self.flying: list[Call] = []
+
+    @rule(target=calls, replica=st.integers(0, 1), name=st.sampled_from(TARGETS), stream=st.booleans())
+    def call(self, replica: int, name: str, stream: bool) -> Call:
+        """Somebody calls."""
+        call = Call(self, replica, name, stream)
+        self.flying.append(call)
+        self.clock.settle()
+        return call
+
+    @rule(call=consumes(calls), outcome=st.sampled_from(["ok", "error", "error", "cancel", "close", "odd"]))
+    def finish(self, call: Call, outcome: str) -> None:
+        """A call ends."""
+        call.finish(outcome)
+        self.clock.settle()
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, COOLDOWN, HOLD, 50.0]))
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.clock.advance(seconds)
+
+    @rule(cut_off=st.booleans())
+    def store_is(self, cut_off: bool) -> None:
+        """The store is cut off, or can be reached again."""
+        self.store.cut_off = cut_off
+
+    @rule(replica=st.integers(0, 1), name=st.sampled_from(TARGETS), act=st.sampled_from(["force_open", "reset"]))
+    def by_hand(self, replica: int, name: str, act: str) -> None:
+        """Somebody takes a target in hand."""
+        for call in self.flying:  # a probe whose slot was taken away by hand may run on beside another
+            if (call.replica, call.target) == (replica, name):
+                call.probe = False
+        getattr(self.breakers[replica], act)(name)
+
+    @invariant()
+    def one_probe_at_a_time(self) -> None:
+        """No two probes of a target are in the dependency at once: in a replica, and with a lease in all of them."""
+        for target in TARGETS:
+            probes = [call for call in self.flying if call.inside and call.probe and call.target == target]
+            # A stream may run on past its hold, as ordinary traffic, at its own reader's pace.
+            probes = [call for call in probes if not call.stream or self.clock.now() - call.began < HOLD]
+            replicas = [call.replica for call in probes]
+            assert len(replicas) == len(set(replicas))
+            if self.leased:
+                assert len(probes) <= 1
+
+    @invariant()
+    def no_slot_is_taken_for_ever(self) -> None:
+        """Where no call is in flight no slot is taken."""
+        self.flying = [call for call in self.flying if not call.task.done()]
+        for replica, breaker in enumerate(self.breakers):
+            for target in TARGETS:
+                if not any((call.replica, call.target) == (replica, target) for call in self.flying):
+                    assert not breaker.snapshot(target).probing
+
+    @invariant()
+    def what_is_admitted_has_an_end(self) -> None:
+        """Each admission has one end, unless it is still in flight."""
+        for replica, told in enumerate(self.events):
+            begun = sum(event.kind == "admitted" for event in told)
+            ended = sum(event.kind in ("succeeded", "failed", "cancelled") for event in told)
+            inside = sum(call.replica == replica for call in self.flying if not call.task.done())
+            assert begun - ended == inside
+
+    def teardown(self) -> None:
+        """All end; with a healthy dependency and store every target recovers."""
+        if not hasattr(self, "clock"):
+            return
+        self.store.cut_off = False
+        for call in self.flying:
+            call.finish("ok")
+        self.clock.settle()
+        for replica in range(2):
+            for target in TARGETS:
+                self.breakers[replica].force_open(target)
+                self.breakers[replica].reset(target)
+                for _ in range(2):
+                    call = Call(self, replica, target, False)
+                    call.finish("ok")
+                    self.clock.settle()
+                    assert call.error is None
+        self.clock.close()
+
+
+class Recovery(Guarded):
+    """The same, and at the end nobody helps: the targets recover by themselves."""
+
+    @rule()
+    def by_hand(self) -> None:
+        """Nobody takes anything in hand."""
+
+    def teardown(self) -> None:
+        """After the longest of all times, two probes close any target."""
+        if hasattr(self, "clock"):
+            self.store.cut_off = False
+            for call in self.flying:
+                call.finish("ok")
+            self.clock.advance(COOLDOWN + HOLD + 6.0)
+            for breaker in range(2):
+                for target in TARGETS:
+                    for _ in range(2):
+                        call = Call(self, breaker, target, False)
+                        call.finish("ok")
+                        self.clock.settle()
+                        assert call.error is None
+                    assert self.breakers[breaker].snapshot(target).state is CLOSED
+            self.clock.close()
+
+
+TestGuarded = Guarded.TestCase
+TestGuarded.__doc__ = "One probe at a time, no slot for ever, an end for every admission: on every history."
+TestGuarded.settings = settings(max_examples=150, stateful_step_count=40)
+TestRecovery = Recovery.TestCase
+TestRecovery.__doc__ = "On every history that nobody interferes with, a healthy dependency is found out to be one."
+TestRecovery.settings = settings(max_examples=150, stateful_step_count=40)
