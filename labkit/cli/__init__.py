@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = ("lab", "reset", "doctor", "check", "replay", "serve")
+COMMANDS = ("lab", "reset", "doctor", "check", "scenarios", "run", "sweep", "replay", "serve")
 
 INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
 BROKEN_PIPE = 141  # and for one whose reader went away (`labkit ... | head`)
@@ -68,7 +68,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"labkit {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND [-h]")
     for name in names:
         module = import_module(f"labkit.cli.{name}")
         below = commands.add_parser(name, help=module.HELP, description=_sentence(module.HELP), allow_abbrev=False)

@@ -10,6 +10,7 @@ stopped.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -183,6 +184,12 @@ def digest(scenario: Scenario) -> str:
     root = scenario._document.root
     text = "" if root is None else yaml.serialize(root, Dumper=yaml.SafeDumper, width=1_000_000)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def name_of_file(scenario: Scenario, vary: Mapping[str, tuple[Value, ...]], seeds: tuple[int, ...]) -> str:
+    """A name for a sweep's results: the same for the same sweep, another for another."""
+    told = json.dumps(_header(scenario, vary, seeds))
+    return f"{scenario.name.replace(':', '-')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsonl"
 
 
 def check_metrics(names: Iterable[str], known: Sequence[str]) -> None:
