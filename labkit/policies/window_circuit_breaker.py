@@ -115,7 +115,7 @@ class Counter:
         if gone <= 0.0:
             return
         for step in range(1, int(min(gone, size)) + 1):
-            place = int((self._last + step) % size) if gone < size else step - 1
+            place = int((self._last + step) % size)
             self.calls -= self._calls[place]
             self.failures -= self._failures[place]
             self._calls[place] = self._failures[place] = 0

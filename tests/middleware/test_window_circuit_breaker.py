@@ -214,6 +214,25 @@ def test_a_slot_is_freed_whatever_ends_the_probe(bench: Any, how: str) -> None:
     assert breaker.snapshot("parts").state is CLOSED
 
 
+@pytest.mark.parametrize("probe", [False, True])
+def test_what_a_consumer_throws_in_does_not_count(bench: Any, probe: bool) -> None:
+    """An exception thrown into a stream is the consumer's own: it ends the stream, counts neither way, frees a slot."""
+    breaker = window(bench.clock, failure_threshold=1)
+
+    async def main() -> None:
+        if probe:
+            await outcome(bench, breaker, "single", OSError())
+            await bench.sleep(10.0)
+        chunks = bench.stream(breaker, service=bench.streams(("a", "b")))()
+        await anext(chunks)
+        held = breaker.snapshot("parts")
+        assert isinstance(await bench.get(chunks.athrow(ValueError())), ValueError)
+        assert breaker.snapshot("parts") == held._replace(probes=0)
+
+    bench.run(main())
+    assert breaker.snapshot("parts").state is (HALF_OPEN if probe else CLOSED)
+
+
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
