@@ -101,12 +101,12 @@ class WindowBreakerSnapshot(NamedTuple):
 class Counter:
     """Calls and failures of the last few buckets of time."""
 
-    __slots__ = ("_calls", "_failures", "_last", "calls", "failures")
+    __slots__ = ("_calls", "_failures", "_last", "_place", "calls", "failures")
 
     def __init__(self, buckets: int) -> None:
         self.calls = self.failures = 0
         self._calls, self._failures = [0] * buckets, [0] * buckets
-        self._last = 0.0  # number of the newest bucket
+        self._last, self._place = 0.0, 0  # number of the newest bucket, and where it stands
 
     def advance(self, bucket: float) -> None:
         """Forget the buckets that are too old at this one."""
@@ -119,17 +119,17 @@ class Counter:
             self.calls -= self._calls[place]
             self.failures -= self._failures[place]
             self._calls[place] = self._failures[place] = 0
-        self._last = bucket
+        self._last, self._place = bucket, int(bucket % size)
 
     def count(self, bucket: float, failed: bool) -> None:
         """Count a call in this bucket."""
-        self.advance(bucket)
-        place = int(self._last % len(self._calls))
+        if bucket != self._last:
+            self.advance(bucket)
         self.calls += 1
-        self._calls[place] += 1
+        self._calls[self._place] += 1
         if failed:
             self.failures += 1
-            self._failures[place] += 1
+            self._failures[self._place] += 1
 
 
 class Record:
