@@ -138,22 +138,19 @@ def binned(trace: Trace, axis: Axis) -> Binned:
 
     calls = trace.calls
     start, end = _floats(calls.start), _floats(calls.end)
-    outcome, useful = np.asarray(calls.outcome), np.asarray(calls.useful)
-    ended_at, ended_in = _bins(end, axis)
-    outcome, useful, took = outcome[ended_at], useful[ended_at], end[ended_at] - start[ended_at]
+    over = end == end
+    took, kinds = (end - start)[over], _kinds(np.asarray(calls.outcome)[over], np.asarray(calls.useful)[over])
+    in_all = np.bincount(kinds, minlength=len(_KINDS)).tolist()
+    inside, ended_in = _bins(end[over], axis)
     wide = _wide(axis, trace.until)
-    table = np.bincount(_kinds(outcome, useful) * axis.bins + ended_in, minlength=len(_KINDS) * axis.bins).reshape(
-        -1, axis.bins
-    )
+    table = np.bincount(kinds[inside] * axis.bins + ended_in, minlength=len(_KINDS) * axis.bins).reshape(-1, axis.bins)
     ended = {name: table[row] / wide for row, name in enumerate(_KINDS)}
     arrived = _bins(start, axis)[1]
     offered = np.bincount(arrived, minlength=axis.bins) / _wide(axis, trace.duration)
     edges = np.arange(axis.bins) * axis.step
     offered[edges >= max(trace.duration, start.max(initial=0.0) + 1e-9) - 1e-9] = np.nan
-    median, p95 = _percentiles(took, ended_in, axis.bins, (0.50, 0.95))
-    over = end == end
-    in_all = np.bincount(_kinds(np.asarray(calls.outcome)[over], np.asarray(calls.useful)[over]), minlength=len(_KINDS))
-    counts = {name: int(in_all[row]) for row, name in enumerate(_KINDS)}
+    (median, p95), latency = _percentiles(took, inside, ended_in, axis.bins, (0.50, 0.95))
+    counts = dict(zip(_KINDS, in_all, strict=True))
     ribbons = _ribbons(trace)
     opened = STATES.index("OPEN")
     seen = dict(zip(CALL_OUTCOMES, np.bincount(calls.outcome, minlength=len(CALL_OUTCOMES)), strict=False))
@@ -165,7 +162,6 @@ def binned(trace: Trace, axis: Axis) -> Binned:
         "probes": len(trace.probes),
     }
     attempts, in_flight, attempts_peak, in_flight_peak = _services(trace, axis, wide)
-    whole = np.sort((end - start)[over])
     return Binned(
         axis,
         offered,
@@ -178,7 +174,7 @@ def binned(trace: Trace, axis: Axis) -> Binned:
         counts,
         attempts_peak,
         in_flight_peak,
-        (_percentile(whole, 0.50), _percentile(whole, 0.95)),
+        (latency[0], latency[1]),
         "timed out" if seen["timeout"] > seen["failed"] else "failed",
         "no breaker changed its state" if trace.breakers else "no breaker",
         "rejected" if seen["rejected"] > seen["unavailable"] else "told unavailable",
@@ -232,14 +228,22 @@ def _wide(axis: Axis, until: float) -> Floats:
     return wide
 
 
-def _percentiles(values: Floats, bins: npt.NDArray[np.int64], count: int, shares: Sequence[float]) -> list[Floats]:
-    """By bin, the least value that so large a share of the bin's values does not pass; NaN where there is none."""
+def _percentiles(
+    values: Floats, inside: npt.NDArray[np.bool_], bins: npt.NDArray[np.int64], count: int, shares: Sequence[float]
+) -> tuple[list[Floats], list[float | None]]:
+    """The least value that so large a share of the values does not pass: by bin (NaN where there is none), and of all.
+
+    `inside` says which of the values are in bins, and `bins` in which.
+    """
     import numpy as np
 
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)  # equal values are alike, so it need not be stable
+    whole = [float(values[order[max(0, ceil(share * values.size - 1e-9) - 1)]]) if values.size else None
+             for share in shares]  # fmt: skip
+    where = np.full(values.size, count, np.uint16)
+    where[inside] = bins
     # Small whole numbers are sorted in linear time.
-    order = order[np.argsort(bins[order].astype(np.uint16), kind="stable")]
-    ranked = values[order]
+    ranked = values[order[np.argsort(where[order], kind="stable")]]
     many = np.bincount(bins, minlength=count)
     first = np.cumsum(many) - many
     found = []
@@ -248,11 +252,7 @@ def _percentiles(values: Floats, bins: npt.NDArray[np.int64], count: int, shares
         line = np.full(count, np.nan)
         line[many > 0] = ranked[place[many > 0]]
         found.append(line)
-    return found
-
-
-def _percentile(ranked: Floats, share: float) -> float | None:
-    return float(ranked[max(0, ceil(share * len(ranked) - 1e-9) - 1)]) if len(ranked) else None
+    return found, whole
 
 
 def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[Any, Any, Any, Any]:
@@ -288,6 +288,8 @@ def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[Any, Any, Any, An
 
 def _ribbons(trace: Trace) -> list[Ribbon]:
     """The breakers of which anything is known, each replica's."""
+    import numpy as np
+
     states: dict[tuple[int, int, int], list[tuple[float, str]]] = {}
     probes: dict[tuple[int, int, int], list[tuple[float, bool | None]]] = {}
     for at, breaker, target, replica, state in trace.transitions.rows():
@@ -297,13 +299,11 @@ def _ribbons(trace: Trace) -> list[Ribbon]:
         good = {0: True, 1: False}.get(outcome)
         probes.setdefault((breaker, target, replica), []).append((at, good))
     known = {key[:2] for key in (*states, *probes)}
-    bulkhead = REJECTION_REASONS.index("bulkhead")
     turned = trace.rejections
-    known |= {
-        (breaker, target)
-        for breaker, target, reason in set(zip(turned.middleware, turned.target, turned.reason, strict=True))
-        if reason != bulkhead
-    }
+    told = np.asarray(turned.reason) != REJECTION_REASONS.index("bulkhead")
+    width = len(trace.targets) + 1
+    pairs = (np.asarray(turned.middleware, np.int64) * width + np.asarray(turned.target))[told]
+    known |= {divmod(pair, width) for pair in np.flatnonzero(np.bincount(pairs)).tolist()}
     ribbons = []
     for breaker, target in sorted(known):
         if breaker >= len(trace.breakers) or target >= len(trace.targets):

@@ -1,14 +1,13 @@
 """Draws pictures again and again, as under a slider: a PNG in a tenth of the time that `png.py` takes.
 
-What is straight up, down or across is set onto whole pixels, where it needs no smoothing, and only the rest is drawn
-larger and averaged down. Type, marks and textures are kept from one picture to the next, and the colours of the file
-are chosen from what the picture says it uses rather than by counting pixels. None of that changes what comes out: the
-same picture gives the same bytes, whatever was drawn before.
+The image holds numbers of colours from the start, a byte a pixel. What is straight up, down or across is set onto whole
+pixels and needs no smoothing; type, marks and slanted lines are drawn larger and averaged down to a few levels, each a
+colour between the ink and what lies beneath. Their shapes are kept from one picture to the next, the colours are not:
+the same picture gives the same bytes, whatever was drawn before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
@@ -25,11 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["Canvas"]
 
 RGB: TypeAlias = tuple[int, int, int]
+Ramp: TypeAlias = tuple[int, ...]
 
 _FINER = 2
-_KEPT = 4000  # stamps; more than a picture has, and little memory
-_SHADES = 6  # steps from an ink to the paper, for smooth edges
-_COLOURS = 255
+_LEVELS = 5  # from what lies beneath to the ink
+_HALF: Ramp = (0, 0, 255, 255, 0, 0)  # where a texture is half there, and where it is wholly
+_FULL: Ramp = (0, 0, 0, 0, 255, 255)
+_KEPT = 8000  # shapes; more than a picture has, and little memory
+_TEXTURES = 24  # each as large as the picture
+_MOST = 256  # colours of a file
 
 
 class Canvas:
@@ -43,22 +46,33 @@ class Canvas:
 
     def __init__(self, scale: float = 2.0) -> None:
         self._scale = scale
+        self._image: Any = None
         self._stamps: dict[Any, Any] = {}
-        self._textures: dict[str, PillowImage] = {}
-        self._palettes: dict[tuple[RGB, ...], PillowImage] = {}
+        self._textures: dict[tuple[str, Ramp], PillowImage] = {}
+        self._colours: dict[RGB, int] = {}
+        self._rgb: list[RGB] = []
+        self._ramps: dict[tuple[RGB, RGB], Ramp] = {}
 
     def png(self, picture: Picture) -> bytes:
-        """Return the picture as a PNG of few colours on white.
+        """Return the picture as a PNG of at most 256 colours on white.
 
         The same picture gives the same bytes with the same version of pillow.
         """
         from PIL import Image, ImageDraw
 
         size = (round(picture.width * self._scale), round(picture.height * self._scale))
-        self._image = Image.new("RGB", size, PAPER["paper"])
+        if self._image is None or self._image.size != size:
+            self._textures.clear()
+        self._colours.clear()
+        self._rgb.clear()
+        self._ramps.clear()
+        # To pillow it is shades of grey until it is drawn: those carry no palette from one piece to the next.
+        self._image = Image.new("L", size, self._number(_rgb_of("paper")))
         self._pen = ImageDraw.Draw(self._image)
         if len(self._stamps) > _KEPT:
             self._stamps.clear()
+        if len(self._textures) > _TEXTURES:
+            self._textures.clear()
         for shape in picture.shapes:
             if isinstance(shape, Words):
                 self._words(shape)
@@ -70,9 +84,9 @@ class Canvas:
                 self._line(shape)
             else:
                 self._smooth(shape)
-        few = self._image.quantize(palette=self._palette(picture.shapes), dither=Image.Dither.NONE)
+        self._image.putpalette([channel for colour in self._rgb for channel in colour])
         out = BytesIO()
-        few.save(out, "PNG", compress_level=1)
+        self._image.save(out, "PNG", compress_level=1)
         return out.getvalue()
 
     # -- shapes
@@ -83,62 +97,76 @@ class Canvas:
             return
         scale = self._scale
         x0, y0 = round(box.x * scale), round(box.y * scale)
-        x1, y1 = round((box.x + box.width) * scale) - 1, round((box.y + box.height) * scale) - 1
-        if x1 < x0 or y1 < y0:
+        x1, y1 = round((box.x + box.width) * scale), round((box.y + box.height) * scale)
+        if x1 <= x0 or y1 <= y0:
             return
-        fill, stroke = _rgb(box.fill), _rgb(box.stroke)
+        fill = self._number(_rgb_of(box.fill)) if box.fill else None
+        stroke = self._number(_rgb_of(box.stroke)) if box.stroke else None
+        edge = max(1, round(box.line * scale))
         if box.radius:
-            line = max(1, round(box.line * scale))
-            self._pen.rounded_rectangle((x0, y0, x1, y1), box.radius * scale, fill=fill, outline=stroke, width=line)
+            corners = (x0, y0, x1 - 1, y1 - 1)
+            self._pen.rounded_rectangle(corners, box.radius * scale, fill=fill, outline=stroke, width=edge)
             return
-        if fill is not None:
-            self._pen.rectangle((x0, y0, x1, y1), fill=fill)
         if box.texture != "solid":
-            mask = self._texture(box.texture).crop((x0, y0, x1 + 1, y1 + 1))
-            self._image.paste(_rgb(box.ink) or (0, 0, 0), (x0, y0), mask)
+            ground = _rgb_of(box.fill or "paper")
+            ramp = self._ramp(_rgb_of(box.ink), ground)
+            self._image.paste(self._texture(box.texture, ramp).crop((x0, y0, x1, y1)), (x0, y0))
+        elif fill is not None:
+            self._image.paste(fill, (x0, y0, x1, y1))
         if stroke is not None and stroke != fill:
-            self._pen.rectangle((x0, y0, x1, y1), outline=stroke, width=max(1, round(box.line * scale)))
+            self._pen.rectangle((x0, y0, x1 - 1, y1 - 1), outline=stroke, width=edge)
 
     def _area(self, area: Area) -> None:
         from PIL import Image, ImageChops, ImageDraw
 
         places = [(round(x * self._scale), round(y * self._scale)) for x, y in area.points]
+        ink = _rgb_of(area.fill)
+        if area.texture == "solid" and area.fade >= 1.0:
+            self._pen.polygon(places, fill=self._number(ink))
+            return
         columns, rows = [x for x, _ in places], [y for _, y in places]
-        left, top, right, bottom = min(columns), min(rows), max(columns) + 1, max(rows) + 1
+        left, top = max(0, min(columns)), max(0, min(rows))
+        right, bottom = min(self._image.width, max(columns) + 1), min(self._image.height, max(rows) + 1)
+        if right <= left or bottom <= top:
+            return
         mask = Image.new("L", (right - left, bottom - top))
-        opaque = round(255 * area.fade) if area.texture == "solid" else 255
-        ImageDraw.Draw(mask).polygon([(x - left, y - top) for x, y in places], fill=opaque)
+        ImageDraw.Draw(mask).polygon([(x - left, y - top) for x, y in places], fill=255)
+        beneath = self._image.crop((left, top, right, bottom))
+        present = [number for _, number in beneath.getcolors(_MOST)]
+        shares = [(area.fade, mask)]
         if area.texture != "solid":
-            texture = self._texture(f"fine {area.texture}").crop((left, top, right, bottom))
-            mask = ImageChops.multiply(mask, texture)
-        self._image.paste(_rgb(area.fill) or (0, 0, 0), (left, top), mask)
+            shares = []
+            for share, among in ((0.5, _HALF), (1.0, _FULL)):
+                texture = self._texture(f"fine {area.texture}", among).crop((left, top, right, bottom))
+                shares.append((share, ImageChops.multiply(mask, texture)))
+        for share, where in shares:
+            turned = list(range(256))
+            for number in present:
+                turned[number] = self._number(_mix(ink, self._rgb[number], share))
+            self._image.paste(beneath.point(turned), (left, top), where)
 
     def _line(self, line: Line) -> None:
         if not line.stroke:
             return
-        ink, width = _rgb(line.stroke), max(1, round(line.line * self._scale))
+        ink, width = self._number(_rgb_of(line.stroke)), max(1, round(line.line * self._scale))
         places = [(round(x * self._scale), round(y * self._scale)) for x, y in line.points]
         if not line.dash:
-            if line.closed:
-                places.append(places[0])
             self._pen.line(places, ink, width)
             return
         on, off = round(5.0 * self._scale), round(4.0 * self._scale)
         for (x0, y0), (x1, y1) in pairwise(places):
-            for start in range(0, abs(x1 - x0) + abs(y1 - y0), on + off):
-                if y0 == y1:
-                    ends = min(x0, x1) + start, min(max(x0, x1), min(x0, x1) + start + on)
-                    self._pen.line([(ends[0], y0), (ends[1], y0)], ink, width)
-                else:
-                    ends = min(y0, y1) + start, min(max(y0, y1), min(y0, y1) + start + on)
-                    self._pen.line([(x0, ends[0]), (x0, ends[1])], ink, width)
+            low, high = (min(x0, x1), max(x0, x1)) if y0 == y1 else (min(y0, y1), max(y0, y1))
+            for start in range(low, high, on + off):
+                end = min(high, start + on)
+                ends = [(start, y0), (end, y0)] if y0 == y1 else [(x0, start), (x0, end)]
+                self._pen.line(ends, ink, width)
 
     def _words(self, words: Words) -> None:
         from PIL import Image, ImageDraw
 
         scale = self._scale
         pixels = round(words.size * NARROWER * scale)
-        at = round(words.x * scale)
+        at: float = round(words.x * scale)
         parts = [(words.text, words.ink, words.bold, words.anchor)]
         if words.tail:
             parts.append((words.tail, words.tail_ink, False, "start"))
@@ -150,95 +178,105 @@ class Canvas:
                 left, top, right, bottom = (round(edge) for edge in font.getbbox(text, anchor="ls"))
                 mask = Image.new("L", (max(1, right - left), max(1, bottom - top)))
                 ImageDraw.Draw(mask).text((-left, -top), text, fill=255, font=font, anchor="ls")
-                found = self._stamps[key] = (mask, left, top, font.getlength(text))
-            mask, left, top, wide = found
+                found = self._stamps[key] = (_levels(mask), left, top, font.getlength(text))
+            stamp, left, top, wide = found
             start = at - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
-            self._image.paste(_rgb(ink) or (0, 0, 0), (round(start) + left, round(words.y * scale) + top), mask)
-            at = round(start + wide + words.size * scale * 0.5)
+            x, y = round(start) + left, round(words.y * scale) + top
+            # What lies beneath is seen where the line begins: before its first letter, at its foot.
+            self._lay(key, stamp, _rgb_of(ink), x, y, (x - 1, y + stamp[0].height - 1))
+            at = start + wide + words.size * scale * 0.5
 
     def _smooth(self, shape: Shape) -> None:
         """Anything else, drawn larger; the same shape elsewhere is the same stamp."""
         x0, y0, x1, y1 = _extent(shape)
         scale = self._scale
+        # Moved by whole pixels, so that a mark looks alike wherever it stands.
         left, top = floor(x0 * scale) - 1, floor(y0 * scale) - 1
-        # Whole pixels, so that a mark looks alike wherever it stands.
         (home,) = moved([shape], -left / scale, -top / scale)
         key = _rounded(home)
-        stamp = self._stamps.get(key)
-        if stamp is None:
+        parts = self._stamps.get(key)
+        if parts is None:
             size = (ceil((x1 - x0) * scale) + 3, ceil((y1 - y0) * scale) + 3)
-            stamp = self._stamps[key] = _stamp(home, size, scale)
-        for ink, mask in stamp:
-            self._image.paste(ink, (left, top), mask)
+            parts = self._stamps[key] = _stamps(key, size, scale)
+        for number, (ink, stamp) in enumerate(parts):
+            self._lay((key, number), stamp, ink, left, top, (left + stamp[0].width // 2, top + stamp[0].height // 2))
+
+    def _lay(self, key: Any, stamp: Any, ink: RGB, x: int, y: int, beneath: tuple[int, int]) -> None:
+        levels, mask = stamp
+        width, height = self._image.size
+        pixel = (min(width - 1, max(0, beneath[0])), min(height - 1, max(0, beneath[1])))
+        ramp = self._ramp(ink, self._rgb[self._image.getpixel(pixel)])
+        coloured = self._stamps.get((key, ramp))
+        if coloured is None:
+            coloured = self._stamps[key, ramp] = levels.point(_by_level(ramp))
+        self._image.paste(coloured, (x, y), mask)
 
     # -- colours
 
-    def _texture(self, name: str) -> PillowImage:
-        """A mask of the whole picture's size."""
+    def _number(self, colour: RGB) -> int:
+        """The colour's number in this picture; a colour more than fits is the nearest of those that are there."""
+        found = self._colours.get(colour)
+        if found is None:
+            if len(self._rgb) < _MOST:
+                found = len(self._rgb)
+                self._rgb.append(colour)
+            else:
+                found = min(range(_MOST), key=lambda one: _apart(self._rgb[one], colour))
+            self._colours[colour] = found
+        return found
+
+    def _ramp(self, ink: RGB, ground: RGB) -> Ramp:
+        """The numbers of the colours from the ground to the ink, by level."""
+        found = self._ramps.get((ink, ground))
+        if found is None:
+            shares = [level / _LEVELS for level in range(_LEVELS + 1)]
+            found = self._ramps[ink, ground] = tuple(self._number(_mix(ink, ground, share)) for share in shares)
+        return found
+
+    def _texture(self, name: str, ramp: Ramp) -> PillowImage:
+        """A texture in these numbers, as large as the picture."""
         from PIL import Image, ImageDraw
 
-        found = self._textures.get(name)
-        if found is None or found.size != self._image.size:
-            size = self._image.size
-            large = Image.new("L", (size[0] * _FINER, size[1] * _FINER))
-            draw_texture(ImageDraw.Draw(large), name, 255, self._scale * _FINER, (0, 0), large.size)
-            found = self._textures[name] = large.reduce(_FINER)
-        return found
-
-    def _palette(self, shapes: Iterable[Shape]) -> PillowImage:
-        from PIL import Image
-
-        grounds: dict[RGB, None] = {_paper(): None}
-        inks: dict[RGB, None] = {}
-        faded: dict[tuple[RGB, float], None] = {}
-        for shape in shapes:
-            if isinstance(shape, Words):
-                names = [shape.ink, shape.tail_ink] if shape.tail else [shape.ink]
-            elif isinstance(shape, Area):
-                names = [shape.fill]
-                if shape.texture == "solid":
-                    faded[_rgb(shape.fill) or _paper(), shape.fade] = None
-            elif isinstance(shape, Box):
-                names = [shape.stroke, shape.ink]
-                grounds[_rgb(shape.fill) or _paper()] = None
-            else:
-                names = [shape.stroke, shape.fill]
-            for name in names:
-                if name:
-                    inks[_rgb(name) or _paper()] = None
-        pale = [ground for ground in grounds if min(ground) > 200]
-        colours = [*grounds, *(_mix(ink, ground, fade) for ink, fade in faded for ground in pale)]
-        shades = max(1, min(_SHADES, (_COLOURS - len(colours)) // max(1, len(inks) + len(grounds))))
-        for ink in (ink for ink in {**inks, **grounds} if min(ink) <= 200):
-            colours += [_mix(ink, _paper(), step / shades) for step in range(shades, 0, -1)]
-        key = tuple(dict.fromkeys(colours))[:_COLOURS]
-        found = self._palettes.get(key)
+        found = self._textures.get((name, ramp))
         if found is None:
-            if len(self._palettes) > 100:
-                self._palettes.clear()
-            found = self._palettes[key] = Image.new("P", (1, 1))
-            found.putpalette([channel for colour in key for channel in colour])
+            levels = self._textures.get((name, ()))
+            if levels is None:
+                width, height = self._image.size
+                large = Image.new("L", (width * _FINER, height * _FINER))
+                draw_texture(ImageDraw.Draw(large), name, 255, self._scale * _FINER, (0, 0), large.size)
+                levels = self._textures[name, ()] = _levels(large.reduce(_FINER))[0]
+            found = self._textures[name, ramp] = levels.point(_by_level(ramp))
         return found
 
 
-def _stamp(shape: Shape, size: tuple[int, int], scale: float) -> list[tuple[RGB, PillowImage]]:
-    """The shape's fill and its edge, each as an ink and where it goes."""
+def _by_level(ramp: Ramp) -> list[int]:
+    return [*ramp, *[ramp[-1]] * (256 - len(ramp))]
+
+
+def _levels(mask: PillowImage) -> tuple[PillowImage, PillowImage]:
+    """A mask in levels, and where they are not zero."""
+    levels = mask.point([round(value / 255 * _LEVELS) for value in range(256)])
+    return levels, levels.point([0] + [255] * 255)
+
+
+def _stamps(shape: Shape, size: tuple[int, int], scale: float) -> list[tuple[RGB, Any]]:
+    """The shape's fill, texture and edge, each as an ink and where it goes."""
     from PIL import Image
 
     assert not isinstance(shape, Words | Area)
     parts: list[tuple[str, Shape]] = []
     if shape.fill:
-        parts.append((shape.fill, replace(shape, fill="#FFFFFF", stroke="")))
+        parts.append((shape.fill, replace(shape, fill="#FFFFFF", stroke="", **_plain(shape))))
     if isinstance(shape, Box) and shape.texture != "solid":
         parts.append((shape.ink, replace(shape, fill="#000000", stroke="", ink="#FFFFFF")))
     if shape.stroke:
         parts.append((shape.stroke, replace(shape, fill="", stroke="#FFFFFF", **_plain(shape))))
-    stamp = []
+    found = []
     for ink, part in parts:
         large = Image.new("L", (size[0] * _FINER, size[1] * _FINER))
         Pen(large, scale * _FINER).draw(part)
-        stamp.append((_rgb(ink) or _paper(), large.reduce(_FINER)))
-    return stamp
+        found.append((_rgb_of(ink), _levels(large.reduce(_FINER))))
+    return found
 
 
 def _plain(shape: Shape) -> dict[str, Any]:
@@ -247,10 +285,7 @@ def _plain(shape: Shape) -> dict[str, Any]:
 
 def _is_square(line: Line) -> bool:
     """Whether it goes nowhere but up, down and across."""
-    points = line.points
-    if line.closed:
-        return False
-    return all(x0 == x1 or y0 == y1 for (x0, y0), (x1, y1) in pairwise(points))
+    return not line.closed and all(x0 == x1 or y0 == y1 for (x0, y0), (x1, y1) in pairwise(line.points))
 
 
 def _extent(shape: Shape) -> tuple[float, float, float, float]:
@@ -277,15 +312,15 @@ def _mix(ink: RGB, ground: RGB, share: float) -> RGB:
     return (red, green, blue)
 
 
-_INKS: dict[str, RGB | None] = {"": None}
+def _apart(one: RGB, other: RGB) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
-def _rgb(name: str) -> RGB | None:
-    if name not in _INKS:
-        colour = ink_of(name)
-        _INKS[name] = (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16))
-    return _INKS[name]
+_KNOWN: dict[str, RGB] = {}
 
 
-def _paper() -> RGB:
-    return _rgb("paper") or (255, 255, 255)
+def _rgb_of(name: str) -> RGB:
+    if name not in _KNOWN:
+        colour = ink_of(name) or PAPER["paper"]
+        _KNOWN[name] = (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16))
+    return _KNOWN[name]

@@ -6,6 +6,7 @@ where there is room for them, and in the panel's head otherwise.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from labkit.plots.binned import Axis, Binned, Ribbon, round_step
 from labkit.plots.drawing import Area, Box, Disc, Line, Shape, Words
-from labkit.plots.style import LINES, MARKS, SIZE, SIZE_SMALL, STATES, width_of
+from labkit.plots.style import LINES, MARKS, SIZE, SIZE_LABEL, SIZE_SMALL, SIZE_TICK, STATES, width_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Frame",
     "Scales",
     "draw_axis",
+    "draw_key",
     "draw_panels",
     "draw_strip",
     "scales_of",
@@ -37,14 +39,13 @@ __all__ = [
 
 Rect: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
 
-SIZE_LABEL = SIZE_SMALL - 1.0
-SIZE_TICK = SIZE_SMALL - 1.5
 HEIGHTS = {"callers": 112.0, "breaker": 84.0, "attempts": 84.0, "in flight": 62.0, "latency": 74.0}
 HEAD = 22.0  # above each panel, for its name
 GAP = 7.0
 STRIP = 36.0  # above all panels, for the faults
 _LABEL = 14.0  # how high a label is
 _HEADROOM = 1.28  # how much higher a panel is than what it shows, for labels
+_EDGE = 10.0  # where a panel's name begins
 _ROWS = 14  # more breakers than this are drawn as how many of them are in which state
 
 
@@ -64,12 +65,14 @@ class Scales(NamedTuple):
         callers, attempts: events a second.
         in_flight: attempts.
         latency: seconds, from and to; logarithmic between them.
+        at_once: whether there are bins in which half of the calls took no time.
     """
 
     callers: float
     attempts: float
     in_flight: float
     latency: tuple[float, float]
+    at_once: bool
 
 
 @dataclass(slots=True)
@@ -79,7 +82,8 @@ class Frame:
     Attributes:
         left, right: of the panels, in pixels.
         axis: seconds.
-        ticks: whether the vertical axes carry their numbers here.
+        ticks: whether the vertical axes carry their numbers here, and the panels their names.
+        key: whether the breaker's panel says here what its textures are.
         capacity: workers by service.
     """
 
@@ -87,6 +91,7 @@ class Frame:
     right: float
     axis: Axis
     ticks: bool = True
+    key: bool = True
     capacity: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, seconds: float) -> float:
@@ -117,13 +122,19 @@ def scales_of(data: Sequence[Binned], capacity: Sequence[Mapping[str, int]]) -> 
     least = min([float(line.min()) for line in fast if line.size], default=slow or 0.1)
     slow = max(slow, least)
     latency = (max(least / 1.5, slow / 1e5), max(slow * 1.5, least * 4.0))
-    return Scales(most(callers) or 1.0, most(attempts) or 1.0, levels or 1.0, latency)
+    return Scales(
+        most(callers) or 1.0,
+        most(attempts) or 1.0,
+        levels or 1.0,
+        latency,
+        any((one.median == 0.0).any() for one in data),
+    )
 
 
 def draw_panels(
-    data: Binned, frame: Frame, scales: Scales, faults: Sequence[Fault], top: float, *, names: bool = True
+    data: Binned, frame: Frame, scales: Scales, faults: Sequence[Fault], top: float
 ) -> tuple[list[Shape], dict[str, float]]:
-    """Return all panels, one below the other, and where the top of each is; `names` writes what each shows."""
+    """Return all panels, one below the other, and where the top of each is."""
     shapes: list[Shape] = []
     tops = {}
     draw: dict[str, Callable[[Binned, Frame, Scales, float], list[Shape]]] = {
@@ -142,8 +153,8 @@ def draw_panels(
             x0, x1 = frame.at(fault.start), frame.at(fault.end)
             if x1 - x0 >= 0.5:
                 shapes.append(Box(x0, y, x1 - x0, high, fill="band"))
-        if names:
-            shapes.append(Words(frame.left if not frame.ticks else 10.0, y - 7.0, *_name(name)))
+        if frame.ticks:
+            shapes.append(Words(_EDGE, y - 7.0, *_name(name)))
         shapes += draw[name](data, frame, scales, y)
         y += high + GAP
     return shapes, tops
@@ -303,8 +314,8 @@ def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
         return np.where(seconds == seconds, np.minimum(y, top + high - 1.0), np.nan)
 
     shapes: list[Shape] = []
-    above = top + high if any(data.median == 0.0) else top + high + 20.0
-    ticks = [(above, "0")] if above == top + high else []
+    above = top + high if scales.at_once else top + high + 20.0
+    ticks = [(above, "0")] if scales.at_once else []
     for seconds in _round_seconds(*scales.latency):
         y = round(top + high - zero - (log10(seconds) - low) * unit, 2)
         if y < above - 11.0 and y > top + 6.0:
@@ -326,7 +337,7 @@ def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
         shapes.append(_nothing("no call ended", frame, top + high / 2))
         return shapes
     told = f"p50 {seconds_words(half)}, p95 {seconds_words(tail)} over the run"
-    return shapes + labels.shapes + _rest([told], frame, top, "latency")
+    return shapes + labels.shapes + _rest([told] if frame.key else [], frame, top, "latency")
 
 
 def _round_seconds(low: float, high: float) -> list[float]:
@@ -361,7 +372,11 @@ def _breaker(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
     groups: dict[tuple[str, str], list[Ribbon]] = {}
     for ribbon in ribbons:
         groups.setdefault((ribbon.breaker, ribbon.target), []).append(ribbon)
-    shapes = _key(ribbons, frame, top - 7.0, len(groups))
+    shapes: list[Shape] = []
+    right = frame.right
+    if frame.key:
+        shapes, right = draw_key(ribbons, frame.right, top - 7.0)
+    shapes += _whose(ribbons, frame, top - 7.0, right, len(groups))
     if len(ribbons) > _ROWS:
         return shapes + _shares(ribbons, frame, top, high)
     captions = len(groups) if 1 < len(groups) <= 3 else 0
@@ -391,6 +406,7 @@ def _row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
     words: list[Shape] = []
     size = max(2.2, min(4.5, high / 2 - 2.0))
     reach = size * 1.3 + 3.0
+    spots = [frame.at(at) for at, _ in ribbon.probes]
     digits = 1 if frame.axis.end >= 20.0 else 2 if frame.axis.end >= 2.0 else 3
     for x0, x1, state, since in _periods(ribbon, frame):
         style = STATES[state]
@@ -400,7 +416,7 @@ def _row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
         verb = {"OPEN": "opened", "CLOSED": "closed", "HALF_OPEN": "half-open"}[state]
         when = f"{since:.{digits}f} s"
         told = [f"{verb} {when}", when, style.word] if since > 0.0 else [style.word]
-        inside = [frame.at(at) for at, _ in ribbon.probes if x0 - reach < frame.at(at) < x1 + reach]
+        inside = spots[bisect_right(spots, x0 - reach) : bisect_left(spots, x1 + reach)]
         # A word begins where the marks at the start of its period end, and stops before the next mark.
         start = x0 + 3.0
         while inside and inside[0] - reach < start + 4.0:
@@ -415,8 +431,7 @@ def _row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
                 break
     marks: list[Shape] = []
     last = -1e9
-    for at, good in ribbon.probes:
-        x = frame.at(at)
+    for x, (_, good) in zip(spots, ribbon.probes, strict=True):
         if x - last < size * 1.5:
             continue
         last = x
@@ -482,8 +497,8 @@ def _shares(ribbons: Sequence[Ribbon], frame: Frame, top: float, high: float) ->
     return shapes
 
 
-def _key(ribbons: Sequence[Ribbon], frame: Frame, y: float, groups: int) -> list[Shape]:
-    """What the ribbon's textures and marks are, and how many breakers there are, right-aligned in the panel's head."""
+def draw_key(ribbons: Sequence[Ribbon], right: float, y: float) -> tuple[list[Shape], float]:
+    """Return what the ribbons' textures and marks are, right-aligned on a baseline, and where that begins."""
     items: list[tuple[str, str]] = [
         (state, style.word)
         for state, style in STATES.items()
@@ -494,35 +509,32 @@ def _key(ribbons: Sequence[Ribbon], frame: Frame, y: float, groups: int) -> list
         items += [("good", "probe")] if True in seen else []
         items += [("bad", "failed probe")] if False in seen else []
     shapes: list[Shape] = []
-    x = frame.right
+    x = right
     for what, word in reversed(items):
-        wide = width_of(word, SIZE_TICK)
-        x -= wide
+        x -= width_of(word, SIZE_TICK)
         shapes.append(Words(round(x, 2), y, word, SIZE_TICK, ink="muted"))
         if what in STATES:
             style = STATES[what]
             x -= 21.0
-            shapes.append(
-                Box(
-                    round(x, 2), y - 9.5, 16.0, 11.0, fill=style.colour, texture=style.texture, ink="#FFFFFF",
-                )
-            )  # fmt: skip
+            swatch = Box(round(x, 2), y - 9.5, 16.0, 11.0, fill=style.colour, texture=style.texture, ink="#FFFFFF")
+            shapes.append(swatch)
         else:
-            x -= 12.0
+            x -= 14.0
             shapes += _diamond(round(x + 4.0, 2), y - 4.0, 4.0, what == "good")
-        x -= 13.0
-    room = x - (10.0 if frame.ticks else frame.left) - width_of("breaker", SIZE, bold=True)
+        x -= 12.0
+    return shapes, x
+
+
+def _whose(ribbons: Sequence[Ribbon], frame: Frame, y: float, right: float, groups: int) -> list[Shape]:
+    """Which breakers these are, in the panel's head."""
+    start = _EDGE + width_of("breaker", SIZE, bold=True) + 2.0 if frame.ticks else frame.left
     replicas = max(ribbon.replica for ribbon in ribbons) + 1
     name = ribbons[0].breaker if groups == 1 else f"{groups} breakers"
-    for text in (
-        f"{name}, one row a replica" if len(ribbons) <= _ROWS and replicas > 1 else f"{name}, {replicas} replicas",
-        name,
-    ):
-        if width_of(text, SIZE_SMALL) + 12.0 <= room:
-            start = (10.0 if frame.ticks else frame.left) + width_of("breaker", SIZE, bold=True) + 2.0
-            shapes.append(Words(round(start, 2), y, text, SIZE_SMALL, ink="muted"))
-            break
-    return shapes
+    rows = f"{name}, one row a replica" if len(ribbons) <= _ROWS and replicas > 1 else f"{name}, {replicas} replicas"
+    for text in (rows, name):
+        if start + width_of(text, SIZE_SMALL) <= right:
+            return [Words(round(start, 2), y, text, SIZE_SMALL, ink="muted")]
+    return []
 
 
 # -- pieces
@@ -612,7 +624,9 @@ def _rest(texts: Sequence[str], frame: Frame, top: float, panel: str) -> list[Sh
     shapes: list[Shape] = []
     x = frame.right
     words, size, _, _, bold, _, _, tail = _name(panel)
-    limit = (10.0 if frame.ticks else frame.left) + width_of(words, size, bold=bold) + width_of(tail, size) + 20.0
+    limit = frame.left
+    if frame.ticks:
+        limit = _EDGE + width_of(words, size, bold=bold) + width_of(tail, size) + 20.0
     for text in texts:
         wide = width_of(text, SIZE_LABEL)
         if x - wide < limit:
@@ -642,16 +656,16 @@ class _Labels:
             return False
         over, under = _most(upper, windows), _least(lower, windows)
         room = under - over
-        good = np.flatnonzero((room >= _LABEL + 4.0) & (room >= 0.9 * room.max(initial=0.0)))
-        good = [one for one in good.tolist() if self._is_free(one, wide, over[one], under[one])]
-        if not good:
+        enough = np.flatnonzero((room >= _LABEL + 4.0) & (room >= 0.9 * room.max(initial=0.0))).tolist()
+        free = [one for one in enough if self._is_free(one, wide, over[one], under[one])]
+        if not free:
             return False
-        place = good[len(good) // 2]
+        place = free[len(free) // 2]
         y = float(over[place] + under[place] - _LABEL) / 2
         if plaque:
             x = self._frame.left + place * self._frame.bin
             self.shapes.append(Box(round(x - 2.0, 2), round(y - 1.5, 2), wide + 4.0, _LABEL + 3.0, 3.0, fill="paper"))
-        self._put(text, place, wide, y)
+        self._put(text, place, wide, y, "middle")
         return True
 
     def over(self, text: str, upper: Floats, lower: Floats, ceiling: Floats) -> None:
@@ -710,12 +724,14 @@ class _Labels:
         if peak is not None:
             near = (peak + 0.5) / line.size
         away = np.abs((places + windows / 2) / line.size - near) * (self._frame.right - self._frame.left)
-        tries = [(over - 3.0 - _LABEL, np.ones(over.size, np.bool_), [])]
+        # Each a way to set it: the words' upper edge, by place; where it may be; what else to keep clear of.
+        anywhere = np.ones(over.size, np.bool_)
+        tries: list[tuple[Floats, npt.NDArray[np.bool_], list[Floats]]]
         if peak is None:
-            tries.append((under + 3.0, tries[0][1], []))
+            tries = [(over - 3.0 - _LABEL, anywhere, []), (under + 3.0, anywhere, [])]
         else:
             # On top of the peak, or beside it at its height.
-            tries[0] = (tries[0][0], (places <= peak) & (peak < places + windows), [])
+            tries = [(over - 3.0 - _LABEL, (places <= peak) & (peak < places + windows), [])]
             level = np.full(over.size, min(float(line[peak]) + 1.0, self._bottom - _LABEL - 2.0))
             tries.append((level, (peak < places) | (peak >= places + windows), [line]))
         best: tuple[float, int, float] | None = None
@@ -726,18 +742,21 @@ class _Labels:
                 low = _least(np.where(other == other, other, np.inf), windows)
                 fine &= ~((up > y - 1.0) & (low < y + _LABEL + 1.0))
             score = (under - over) * 2.0 + away * 0.06 if peak is None else away
+            if best is not None:
+                score = score + 14.0  # the second way is not the better one for a little
             for place in np.flatnonzero(fine)[np.argsort(score[fine], kind="stable")].tolist():
-                if best is not None and float(score[place]) + 14.0 >= best[0]:
+                if best is not None and float(score[place]) >= best[0]:
                     break
                 if self._is_free(place, wide, float(y[place]), float(y[place]) + _LABEL):
-                    best = (float(score[place]) + (14.0 if best is None else 0.0), place, float(y[place]))
+                    best = (float(score[place]), place, float(y[place]))
                     break
             if best is not None and peak is not None:
                 break
         if best is None:
             self.left_over.append(text)
             return
-        self._put(text, best[1], wide, best[2])
+        beside_left = peak is not None and best[1] + windows <= peak
+        self._put(text, best[1], wide, best[2], "end" if beside_left else "start")
 
     def _windows(self, wide: float, bins: int) -> int:
         """How many bins so many pixels cover; 0 if the panel is too narrow."""
@@ -751,10 +770,11 @@ class _Labels:
             for left, up, right, low in self._taken
         )
 
-    def _put(self, text: str, place: int, wide: float, top: float) -> None:
+    def _put(self, text: str, place: int, wide: float, top: float, anchor: str = "start") -> None:
         x = self._frame.left + place * self._frame.bin
         self._taken.append((x, top, x + wide, top + _LABEL))
-        self.shapes.append(Words(round(x + 3.0, 2), round(top + 10.8, 2), text, SIZE_LABEL))
+        at = {"start": x + 3.0, "middle": x + wide / 2, "end": x + wide - 3.0}[anchor]
+        self.shapes.append(Words(round(at, 2), round(top + 10.8, 2), text, SIZE_LABEL, anchor))
 
 
 def _bin_of(seconds: float, line: Floats, axis: Axis) -> int:

@@ -17,8 +17,11 @@ __all__ = [
     "MARKS",
     "MONO_FAMILY",
     "PAPER",
+    "RAMP",
     "SIZE",
+    "SIZE_LABEL",
     "SIZE_SMALL",
+    "SIZE_TICK",
     "SIZE_TITLE",
     "STATES",
     "TEXTURES",
@@ -27,6 +30,7 @@ __all__ = [
     "MarkStyle",
     "StateStyle",
     "contrast",
+    "ramp_colour",
     "state_style",
     "width_of",
 ]
@@ -158,7 +162,12 @@ MONO_FAMILY = "var(--jp-code-font-family, ui-monospace), Menlo, Consolas, 'DejaV
 
 SIZE = 14.0  # pixels at the size in which a picture is shown; about 11 pt
 SIZE_SMALL = 12.5
+SIZE_LABEL = 11.5  # words inside a panel
+SIZE_TICK = 11.0  # numbers on an axis
 SIZE_TITLE = 16.0
+
+#: A heat map's hue, from the least to the most.
+RAMP = ("#DCEBF5", "#0072B2", "#063A5C")
 
 # Advance widths in thousandths of the size, of a common sans serif, from which widths are
 # taken with room to spare, since the page's own font is not known here.
@@ -200,6 +209,18 @@ def state_style(state: str) -> StateStyle:
     ('half-open', 'gave up')
     """
     return STATES.get(state) or OTHER_STATE._replace(word=state.replace("_", " ").lower())
+
+
+def ramp_colour(share: float) -> str:
+    """Return the colour of a heat map's cell, from 0 for the least to 1 for the most.
+
+    >>> ramp_colour(0.0), ramp_colour(0.5), ramp_colour(1.0)
+    ('#DCEBF5', '#0072B2', '#063A5C')
+    """
+    part = min(1, int(share * 2))
+    rest = share * 2 - part
+    pairs = [(int(RAMP[part][i : i + 2], 16), int(RAMP[part + 1][i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * rest):02X}" for a, b in pairs)
 
 
 def contrast(colour: str, ground: str) -> float:
