@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 
 HELP = "play recorded traces of the real toolkit through labkit and compare"
 
@@ -22,16 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay the files; 0 if nothing differs, 1 if something does."""
+    from labkit.cli.progress import Progress
     from labkit.scenario import replay_file
 
     # A list that names a middleware twice is recorded on purpose; the warning about it is for those who write one.
     logging.getLogger("labkit").addHandler(logging.NullHandler())
     reports = []
     for file in args.files:
-        progress = _progress(file) if sys.stderr.isatty() and not args.json else None
-        reports.append(replay_file(file, progress))
-        if progress is not None:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        with Progress(file) as progress:
+            reports.append(replay_file(file, progress))
     traces = sum(report.traces for report in reports)
     differ = sum(len(report.differences) for report in reports)
     if args.json:
@@ -54,12 +52,3 @@ def run(args: argparse.Namespace) -> int:
                 print(f"{report.file}: {report.traces} traces, {len(report.differences)} differ")
         print(f"{traces} traces, {differ} differ")
     return 1 if differ else 0
-
-
-def _progress(file: str):  # type: ignore[no-untyped-def]
-    def show(done: int, of: int) -> None:
-        if done == of or done % 20 == 0:
-            bar = "#" * (done * 30 // of)
-            print(f"\r{file}  [{bar:<30}] {done}/{of}", end="", file=sys.stderr, flush=True)
-
-    return show
