@@ -297,8 +297,7 @@ def _draw(path: str, traces: Sequence[Trace], names: Sequence[str]) -> None:
 
             picture = trace_timeline(traces[0])
         else:
-            from importlib import import_module
+            from labkit.plots.compare import comparison
 
-            compare: Any = import_module("labkit.plots.compare")
-            picture = compare.comparison(traces[0], traces[1], names=(names[0], names[1]))
+            picture = comparison(traces[0], traces[1], names=(names[0], names[1]))
         save_picture(picture, path)

@@ -16,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from typing import Any
 
     from labkit.scenario import Cell, SweepTable
 
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from labkit.cli.progress import Progress
     from labkit.cli.run import settings
     from labkit.cli.text import put
-    from labkit.errors import LabkitError
+    from labkit.errors import ConfigError, LabkitError
     from labkit.scenario import load_scenario, sweep
     from labkit.scenario.grid import parse_seeds, parse_vary
     from labkit.scenario.sweep import check_metrics, metrics_of, name_of_file
@@ -76,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         check_picture(args.plot)
     vary = parse_vary(args.vary)
+    if args.plot is not None and len(vary) > 2:
+        raise ConfigError(f"--plot draws one varied value or two, and {len(vary)} vary; hold some with --set")
     scenario = load_scenario(args.scenario, values=settings(args.set))
     seeds = parse_seeds(args.seeds, scenario.seed)
     metrics = [name for word in args.metric or SHOWN for name in word.split(",")]
@@ -158,7 +159,12 @@ def _draw(path: str, table: SweepTable, metric: str) -> None:
     from labkit.cli.files import drawing, save_picture
 
     with drawing():
-        import labkit.plots as plots
+        from labkit.plots.heat_map import heat_map, sweep_line
 
-        draw: Any = getattr(plots, "sweep_line" if len(table.parameters) == 1 else "heat_map")
-        save_picture(draw(table, metric), path)
+        title = f"{table.title}: {metric}"
+        if len(table.parameters) == 1:
+            picture = sweep_line(table.rows, x=table.parameters[0], value=metric, title=title)
+        else:
+            down, across = table.parameters
+            picture = heat_map(table.rows, x=across, y=down, value=metric, title=title)
+        save_picture(picture, path)
