@@ -334,9 +334,8 @@ class MockService(Generic[R]):
         if len(workers.line) >= workers.places:
             raise OverloadedError(f"{self.name} is overloaded: all of its workers are busy and its queue is full")
         await workers.wait(attempt)
-        fault = self._met(self._now() - self._started_at)  # that of the moment at which a worker took it up
-        if fault.kind is FaultKind.RATE_LIMIT:
-            fault = HEALTHY  # it has passed already
+        # That of the moment at which a worker took it up. A rate limit stands at the door, and it has passed that.
+        fault = self._met(self._now() - self._started_at)
         attempt.fault = fault.kind._value_
         return fault
 

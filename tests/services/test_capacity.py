@@ -257,6 +257,27 @@ def test_the_queue_is_let_in_when_capacity_returns_although_nothing_else_happens
         assert [served for _, served, _ in times(service)] == [50, 50, 50]
 
 
+def test_capacity_may_go_and_return_again_and_again(clock):
+    """Each time that workers are gone, those who wait are let in when they return, also long after the last time."""
+    steps = [(0, 0), (10, 1), (20, 0), (30, 1), (40, 0), (50, 1)]
+    service = PartsAvailability(clock, latency=0, workers=1, queue=5, capacity=steps)
+
+    async def one(second):
+        await clock.sleep(second)
+        await service.call("HX-2040")
+
+    clock.run(together(clock, [one(second) for second in (5, 15, 25, 45)]))
+    assert [served for _, served, _ in times(service)] == [10, 15, 30, 50]
+
+
+def test_who_waited_has_passed_a_rate_limit(clock):
+    """A rate limit that begins while a call waits in the queue does not turn it away any more."""
+    plan = FaultPlan([Window(0.5, 9, "rate_limit")])
+    service = PartsAvailability(clock, plan=plan, latency=1, workers=1, queue=1)
+    replies = clock.run(together(clock, [service.call("HX-2040"), service.call("HX-2040")]))
+    assert [reply.quantity for reply in replies] == [42, 42]
+
+
 def test_no_worker_for_ever_is_named_in_virtual_time(clock):
     """A queue that nothing can ever empty is named, as a hang is."""
     service = PartsAvailability(clock, workers=1, queue=1, capacity=[(0, 0)])
