@@ -51,7 +51,7 @@ def heat_map(
     _check(best)
     cells, columns, rows, seeds = _cells(table, x, y, value)
     numbers = {place: median(found) for place, found in cells.items() if found}
-    title = title or f"{_plain(value)} by {_plain(x)} and {_plain(y)}"
+    title = title or f"{_bare(value)} by {_bare(x)} and {_bare(y)}"
     if not columns:
         return _empty(title, width)
     labels = [_label(row) for row in rows]
@@ -114,7 +114,7 @@ def sweep_line(
     """
     _check(best)
     cells, columns, _, seeds = _cells(table, x, None, value)
-    title = title or f"{_plain(value)} by {_plain(x)}"
+    title = title or f"{_bare(value)} by {_bare(x)}"
     found = [(at, sorted(cells[column, None])) for at, column in enumerate(columns) if cells.get((column, None))]
     if not columns:
         return _empty(title, width)
@@ -140,7 +140,7 @@ def sweep_line(
     mark = -floor(-base / distance) * distance
     while mark <= base + span:
         shapes.append(Line(((left, up(mark)), (right, up(mark))), "faint", 1.0))
-        shapes.append(Words(left - 6.0, up(mark) + 4.0, f"{round(mark, 10):g}", SIZE_TICK, "end", ink="muted"))
+        shapes.append(Words(left - 6.0, up(mark) + 4.0, f"{round(mark, 10):,.10g}", SIZE_TICK, "end", ink="muted"))
         mark += distance
     text_of = _words_for([median(numbers) for _, numbers in found])
     upper = tuple((along(at), up(numbers[-1])) for at, numbers in found)
@@ -152,7 +152,12 @@ def sweep_line(
         shapes.append(Line(tuple((across, over) for across, over, _ in middles), RAMP[1], 2.2))
     values = [number for _, _, number in middles]
     aim = {"lowest": min(values, default=None), "highest": max(values, default=None)}.get(best)
-    shown: list[tuple[float, float]] = []
+    # The best one's number is always written.
+    shown = [
+        (across - 4.0 * len(text_of(number)) - 4.0, across + 4.0 * len(text_of(number)) + 4.0)
+        for across, _, number in middles
+        if number == aim
+    ]
     for (across, over, number), (_, numbers) in zip(middles, found, strict=True):
         shapes.append(Line(((across, up(numbers[0])), (across, up(numbers[-1]))), RAMP[1], 1.2))
         shapes.append(
@@ -166,7 +171,7 @@ def sweep_line(
             )
         )
         half = width_of(text_of(number), SIZE_SMALL, bold=number == aim) / 2
-        if not shown or across - half > shown[-1][1] + 4.0:
+        if number == aim or all(across - half > end + 4.0 or across + half < start - 4.0 for start, end in shown):
             words = Words(across, up(numbers[-1]) - 10.0, text_of(number), SIZE_SMALL, "middle", bold=number == aim)
             shapes.append(words)
             shown.append((across - half, across + half))
@@ -254,6 +259,10 @@ def _plain(name: str) -> str:
     return last.replace("_", " ")
 
 
+def _bare(name: str) -> str:
+    return _plain(name).rpartition(", ")[0] or _plain(name)
+
+
 def _words_for(numbers: Sequence[float]) -> Any:
     """How to write numbers that are seen together: as many places as tell them apart, and no more."""
     distinct = sorted(set(numbers))
@@ -261,7 +270,7 @@ def _words_for(numbers: Sequence[float]) -> Any:
     places = 0
     if any(number != round(number) for number in numbers):
         places = 3 if largest < 1.0 else 2 if largest < 10.0 else 1 if largest < 1000.0 else 0
-        while places > 0 and all(round(a, places - 1) != round(b, places - 1) for a, b in pairwise(distinct)):
+        while places > 1 and all(round(a, places - 1) != round(b, places - 1) for a, b in pairwise(distinct)):
             places -= 1
 
     def words(number: float) -> str:

@@ -15,6 +15,7 @@ from labkit.plots.style import SIZE, SIZE_SMALL, STATES
 __all__ = ["Layer", "layers_of", "onion"]
 
 _ROW = 17.0
+_BREAKERS = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
 
 
 class Layer(NamedTuple):
@@ -83,15 +84,17 @@ def onion(
     for (x, _, _, _), layer in zip(boxes, layers, strict=True):
         if layer.type_ == "timeout":
             shapes += _clock(x, middle)
-        elif layer.type_ == "circuit_breaker":
+        elif layer.type_ in _BREAKERS:
             shapes += _gate(x, middle)
+        elif layer.type_ == "bulkhead":
+            shapes += _places(x, middle)
         else:
             shapes.append(Disc(x, middle, 5.0, fill="paper", stroke="text", line=2.0))
     return Picture(width, height, tuple(shapes), title, _alt(layers, words, target))
 
 
 def _colour(layer: Layer) -> str:
-    return STATES["CLOSED"].colour if layer.type_ == "circuit_breaker" else "line"
+    return STATES["CLOSED"].colour if layer.type_ in _BREAKERS else "line"
 
 
 def _clock(x: float, y: float) -> list[Shape]:
@@ -109,6 +112,17 @@ def _gate(x: float, y: float) -> list[Shape]:
     ]
 
 
+def _places(x: float, y: float) -> list[Shape]:
+    """A few places, one of them taken."""
+    return [
+        Box(x - 6.0, y - 14.0, 12.0, 28.0, 3.0, fill="paper", stroke="text", line=1.8),
+        *(
+            Disc(x, y + down, 2.6, fill="text" if down < 0 else "", stroke="text", line=1.4)
+            for down in (-8.0, 0.0, 8.0)
+        ),
+    ]
+
+
 def _seconds(value: float) -> str:
     return f"{value:g}\N{NO-BREAK SPACE}s"
 
@@ -121,22 +135,61 @@ def _note(layers: Sequence[Layer], index: int) -> str:
     settings = layer.settings
     if layer.type_ == "timeout":
         limit = _seconds(settings["timeout"])
+        waiting = ", the wait for a place included" if "bulkhead" in inner else ""
         if "retry" in inner:
-            return f"Its clock starts here: all attempts and waits inside share {limit}."
-        return f"Its clock starts here: everything inside has {limit}."
+            return f"Its clock starts here: all attempts and waits inside share {limit}{waiting}."
+        return f"Its clock starts here: everything inside has {limit}{waiting}."
     if layer.type_ == "retry":
-        return f"Repeats everything inside, up to {settings['attempts']} attempts in all."
+        repeats = f"Repeats everything inside, up to {settings['attempts']} attempts in all"
+        budget = settings.get("budget")
+        return f"{repeats}, as long as the budget '{budget}' has a token for each retry." if budget else f"{repeats}."
+    if layer.type_ == "retry_budget":
+        return "Earns a token's share with every first attempt; a retry that names it spends one."
+    if layer.type_ == "bulkhead":
+        return _bulkhead_note(settings, outer)
     if layer.type_ == "fallback":
+        if any(type_ in _BREAKERS for type_ in outer):
+            return "Answers in place of the errors that it names; the breaker outside takes its answers for successes."
         return "Answers in place of the errors that it names; nothing inside hears of it."
-    if layer.type_ == "circuit_breaker":
+    if layer.type_ in _BREAKERS:
         what = "whole operations, with all their attempts" if "retry" in inner else "single attempts"
-        counted = f"Counts {what}; {settings['failure_threshold']} failures in a row open it."
+        counted = f"Counts {what}; {_opens(layer)}."
+        if "fallback" in inner:
+            counted += " What the fallback inside answers is a success to it."
+        if "bulkhead" in inner:
+            counted += " A call that the bulkhead inside turns away counts as a failure."
         if "timeout" in inner:
-            return f"{counted} A time-out inside reaches it as an error, and counts."
-        if "timeout" in outer:
-            return f"{counted} A time-out outside cancels it, and a cancellation counts neither way."
+            counted += " A time-out inside reaches it as an error, and counts."
+        elif "timeout" in outer:
+            counted += " A time-out outside cancels it, and a cancellation counts neither way."
+        if settings.get("probe_lease"):
+            counted += f" Its probes need the lease '{settings['probe_lease']}'."
         return counted
     return "Sees what goes in and what comes out."
+
+
+def _opens(layer: Layer) -> str:
+    """What opens a breaker, as the end of a sentence."""
+    settings = layer.settings
+    if layer.type_ != "window_circuit_breaker":
+        return f"{settings['failure_threshold']} failures in a row open it"
+    if settings.get("failure_rate") is None:
+        return f"{settings['failure_threshold']} failures within {_seconds(settings['interval'])} open it"
+    rate, window = settings["failure_rate"], _seconds(settings["window"])
+    from_on = settings.get("minimum_calls") or 10
+    return f"{rate:.0%} failures within the last {window} open it, from {from_on} calls on"
+
+
+def _bulkhead_note(settings: dict[str, Any], outer: Sequence[str]) -> str:
+    places, queue = settings["max_concurrent"], settings.get("max_queue", 0)
+    note = f"At most {places} {'call' if places == 1 else 'calls'} inside at once"
+    if queue:
+        wait = settings.get("max_wait")
+        note += f"; {queue} more may wait" + (f", {_seconds(wait)} at most" if wait is not None else "")
+    note += ". Others are turned away."
+    if "retry" in outer:
+        note += " Every attempt needs a place anew."
+    return note
 
 
 def _alt(layers: Sequence[Layer], notes: Sequence[str], target: str) -> str:

@@ -1,7 +1,8 @@
 """A machine drawn from its table of transitions, with the state it is in and the row it just took lit.
 
 A row that stays in its state is written into the state's card; a row that leaves it is an arrow (or, in `state_cards`,
-a line with the next state's name). A row that only a fault of the toolkit makes possible is dashed.
+a line with the next state's name). A row that only a fault of the toolkit makes possible is dashed. What happens alike
+in every state, as when somebody forces a breaker open, is told once, in a card of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = ["find_row", "state_cards", "state_diagram"]
 _ROW = 17.0  # from one line of a card to the next
 _HEAD = 38.0
 _PAD = 13.0
+_ANYWHERE = "ANY_STATE"
 
 
 def find_row(
@@ -56,8 +58,12 @@ def state_diagram(
         title: what the picture is called.
     """
     rows = _chosen(table, taken, faults)
-    if {row.source for row in rows} | {row.target for row in rows} != set(STATES):
+    if {row.source for row in rows} | {row.target for row in rows} != set(STATES) or any(
+        (row.source, row.target) == ("CLOSED", "HALF_OPEN") for row in rows
+    ):
         return state_cards(table, current=current, taken=taken, faults=faults, title=title)
+    everything = rows
+    rows, anywhere = _anywhere(rows)
     width, side, middle = 860.0, 236.0, 324.0
     stay = {state: [row for row in rows if row.source == row.target == state] for state in STATES}
     go = {
@@ -65,41 +71,48 @@ def state_diagram(
         for pair in ((source, target) for source in STATES for target in STATES)
     }
     late = [
-        (pair, [row for row in go[pair] if row.fault is not None]) for pair in (("CLOSED", "OPEN"), ("OPEN", "CLOSED"))
+        (pair, [row for row in go[pair] if row.fault is not None or pair == ("OPEN", "CLOSED")])
+        for pair in (("CLOSED", "OPEN"), ("OPEN", "CLOSED"))
     ]
     late = [(pair, them) for pair, them in late if them]
-    top = 96.0 + 34.0 * len(late)
+    over = go["CLOSED", "OPEN"] if not late else [row for row in go["CLOSED", "OPEN"] if row.fault is None]
+    # There is room for the words of one row over the upper arrow, and for those of more above that.
+    arch = 68.0 + (len(_label_lines(over, taken, width - 300.0)) - 3) * _ROW if len(over) > 1 else 68.0
+    top = arch + 28.0 + 34.0 * len(late)
     heights = {state: _card_height(stay[state], middle if state == "HALF_OPEN" else side) for state in STATES}
-    # Under the outer cards there is room for the arrows to and from the middle one, and for their words.
-    heights["HALF_OPEN"] = max(heights["HALF_OPEN"], heights["OPEN"] + 158.0, heights["CLOSED"] + 112.0)
     left = (width - middle) / 2
     right = left + middle
+    # Under the outer cards there is room for the arrows to and from the middle one, and for their words.
+    rooms = (width - right - 38.0, width - 52.0 - right, left - 50.0)
+    sides = (go["OPEN", "HALF_OPEN"], go["HALF_OPEN", "OPEN"], go["HALF_OPEN", "CLOSED"])
+    down, up, back = (len(_label_lines(rows, taken, room)) for rows, room in zip(sides, rooms, strict=True))
+    heights["HALF_OPEN"] = max(
+        heights["HALF_OPEN"],
+        heights["OPEN"] + max(158.0, (max(down, 4) + up) * _ROW + 44.0),
+        heights["CLOSED"] + max(112.0, back * _ROW + 40.0),
+    )
     places = {"CLOSED": (10.0, top), "OPEN": (width - side - 10.0, top), "HALF_OPEN": (left, top)}
     closed_end, open_end = top + heights["CLOSED"] + 3.0, top + heights["OPEN"] + 3.0
     shapes: list[Shape] = []
 
-    over = go["CLOSED", "OPEN"] if not late else [row for row in go["CLOSED", "OPEN"] if row.fault is None]
     x0, x1 = 10.0 + side / 2, width - 10.0 - side / 2
-    shapes += _edge(over, taken, _bend((x0, top - 3.0), (x0, 68.0), (x1, 68.0), (x1, top - 3.0)))
-    shapes += _label(over, taken, width / 2, 60.0, "above", width - 300.0)
+    shapes += _edge(over, taken, _bend((x0, top - 3.0), (x0, arch), (x1, arch), (x1, top - 3.0)))
+    shapes += _label(over, taken, width / 2, arch - 8.0, "above", width - 300.0)
     for index, ((source, _), them) in enumerate(late):
-        y, inset = 104.0 + 34.0 * index, 22.0 * (index + 1)
+        y, inset = arch + 36.0 + 34.0 * index, 22.0 * (index + 1)
         path = _bend((x0 + inset, top - 3.0), (x0 + inset, y), (x1 - inset, y), (x1 - inset, top - 3.0))
         shapes += _edge(them, taken, path if source == "CLOSED" else path[::-1])
         shapes += _label(them, taken, width / 2, y - 7.0, "above", width - 300.0)
 
     x = right + 34.0
-    down = go["OPEN", "HALF_OPEN"]
     y = open_end + 66.0
-    shapes += _edge(down, taken, _bend((x, open_end), (x, y), (right + 3.0, y)))
-    shapes += _label(down, taken, x + 12.0, open_end + 17.0, "right", width - x - 16.0)
-    up = go["HALF_OPEN", "OPEN"]
+    shapes += _edge(sides[0], taken, _bend((x, open_end), (x, y), (right + 3.0, y)))
+    shapes += _label(sides[0], taken, x + 12.0, open_end + 17.0, "right", width - x - 16.0)
     y = top + heights["HALF_OPEN"] - 10.0
-    shapes += _edge(up, taken, _bend((right + 3.0, y), (width - 24.0, y), (width - 24.0, open_end)))
-    shapes += _label(up, taken, right + 16.0, y - 8.0, "over", width - 36.0 - right - 16.0)
-    back = go["HALF_OPEN", "CLOSED"]
-    shapes += _edge(back, taken, _bend((left - 3.0, y), (24.0, y), (24.0, closed_end)))
-    shapes += _label(back, taken, 38.0, y - 8.0, "over", left - 50.0)
+    shapes += _edge(sides[1], taken, _bend((right + 3.0, y), (width - 24.0, y), (width - 24.0, open_end)))
+    shapes += _label(sides[1], taken, right + 16.0, y - 8.0, "over", width - 36.0 - right - 16.0)
+    shapes += _edge(sides[2], taken, _bend((left - 3.0, y), (24.0, y), (24.0, closed_end)))
+    shapes += _label(sides[2], taken, 38.0, y - 8.0, "over", left - 50.0)
     height = top + heights["HALF_OPEN"] + 12.0
     for state, (x, y) in places.items():
         shapes += moved(
@@ -109,7 +122,11 @@ def state_diagram(
             x,
             y,
         )
-    return Picture(width, height, tuple(shapes), title, _alt(rows, current, taken))
+    if anywhere:
+        high = _card_height(anywhere, width - 20.0)
+        shapes += moved(_card(_ANYWHERE, anywhere, width - 20.0, high, False, taken), 10.0, height)
+        height += high + 12.0
+    return Picture(width, height, tuple(shapes), title, _alt(everything, current, taken))
 
 
 def state_cards(
@@ -127,7 +144,8 @@ def state_cards(
         table, current, taken, faults, title: as for `state_diagram`.
         width: of the picture, in pixels.
     """
-    rows = _chosen(table, taken, faults)
+    everything = _chosen(table, taken, faults)
+    rows, anywhere = _anywhere(everything)
     states = list(dict.fromkeys([row.source for row in rows] + [row.target for row in rows]))
     shapes: list[Shape] = []
     y = 10.0
@@ -136,7 +154,11 @@ def state_cards(
         height = _card_height(mine, width - 20.0)
         shapes += moved(_card(state, mine, width - 20.0, height, current == state, taken), 10.0, y)
         y += height + 12.0
-    return Picture(width, y, tuple(shapes), title, _alt(rows, current, taken))
+    if anywhere:
+        height = _card_height(anywhere, width - 20.0)
+        shapes += moved(_card(_ANYWHERE, anywhere, width - 20.0, height, False, taken), 10.0, y)
+        y += height + 12.0
+    return Picture(width, y, tuple(shapes), title, _alt(everything, current, taken))
 
 
 # ---------------------------------------------------------------------------------------------------------------- cards
@@ -144,6 +166,19 @@ def state_cards(
 
 def _chosen(table: Sequence[Transition], taken: Transition | None, faults: bool) -> list[Transition]:
     return [row for row in table if faults or row.fault is None or row == taken]
+
+
+def _anywhere(rows: Sequence[Transition]) -> tuple[list[Transition], list[Transition]]:
+    """The rows of single states, and those that every state has alike: to one target, with one effect."""
+    alike: dict[tuple[str, str, str, str], set[str]] = {}
+    for row in rows:
+        if row.fault is None:
+            alike.setdefault((row.trigger, row.guard, row.target, row.effect), set()).add(row.source)
+    states = {row.source for row in rows}
+    common = {key for key, sources in alike.items() if len(states) > 2 and sources == states}
+    single = [row for row in rows if (row.trigger, row.guard, row.target, row.effect) not in common]
+    # The rows that change the state first: by them it is seen that an entry leads somewhere.
+    return single, sorted((row for row in rows if row not in single), key=lambda row: row.source == row.target)
 
 
 class _Entry(NamedTuple):
@@ -170,7 +205,7 @@ def _condition(guard: str) -> str:
     """A guard as the end of a sentence: "if failures + 1 ≥ failure_threshold", "if it is the probe"."""
     if not guard:
         return ""
-    return ("if it is " if guard.startswith(("the ", "not the ")) else "if ") + guard.replace(">=", "≥")
+    return ("if it is " if guard.startswith(("the probe", "not the probe")) else "if ") + guard.replace(">=", "≥")
 
 
 def _entry_lines(entry: _Entry, width: float) -> tuple[list[str], list[str], list[str], bool]:
@@ -316,26 +351,59 @@ def _label(
     if not rows:
         return []
     lit = taken in rows
-    row = taken if taken is not None and lit else rows[0]
-    lines: list[Words] = []
-    if row.fault is not None:
-        lines.append(Words(0, 0, f"{row.trigger} (only by the fault {row.fault})", SIZE_SMALL, italic=True))
-    else:
-        lines.append(Words(0, 0, row.trigger, SIZE_SMALL, bold=True))
-        condition = _condition(row.guard)
-        lines += [Words(0, 0, text, SIZE_SMALL - 0.5, ink="muted", italic=True)
-                  for text in (wrap(condition, width, SIZE_SMALL - 0.5) if condition else ())]  # fmt: skip
-        lines += [Words(0, 0, text, SIZE_SMALL, ink="muted") for text in wrap(f"→ {row.effect}", width)]
+    lines = _label_lines(rows, taken, width)
     if where != "right":
         y -= (len(lines) - 1) * _ROW
     anchor = "middle" if where == "above" else "start"
     shapes: list[Shape] = []
-    if lit:
+    if lit and len(rows) > 1:
+        # Of several rows at one arrow, the one that was taken is framed.
+        shapes += _frame_of(rows, taken, lines, x, y, anchor)
+    elif lit:
         wide = max(width_of(one.text, SIZE_SMALL, bold=one.bold) for one in lines) + 12.0
         start = x - wide / 2 if anchor == "middle" else x - 6.0
         shapes.append(Box(start, y - 14.0, wide, len(lines) * _ROW + 3.0, 5.0, fill="paper", stroke="text", line=1.6))
     shapes += [replace(one, x=x, y=y + index * _ROW, anchor=anchor) for index, one in enumerate(lines)]
     return shapes
+
+
+def _label_lines(rows: Sequence[Transition], taken: Transition | None, width: float) -> list[Words]:
+    """The lines of an arrow's words: of all its rows; of one where the others are possible by faults only."""
+    sound = [row for row in rows if row.fault is None]
+    lines: list[Words] = []
+    if not rows:
+        return lines
+    chosen = sound if len(sound) > 1 else [taken if taken is not None and taken in rows else rows[0]]
+    for row in chosen:
+        lines += _row_lines(row, width)
+    return lines
+
+
+def _row_lines(row: Transition, width: float) -> list[Words]:
+    if row.fault is not None:
+        return [Words(0, 0, f"{row.trigger} (only by the fault {row.fault})", SIZE_SMALL, italic=True)]
+    lines = [Words(0, 0, row.trigger, SIZE_SMALL, bold=True)]
+    condition = _condition(row.guard)
+    lines += [Words(0, 0, text, SIZE_SMALL - 0.5, ink="muted", italic=True)
+              for text in (wrap(condition, width, SIZE_SMALL - 0.5) if condition else ())]  # fmt: skip
+    lines += [Words(0, 0, text, SIZE_SMALL, ink="muted") for text in wrap(f"→ {row.effect}", width)]
+    return lines
+
+
+def _frame_of(
+    rows: Sequence[Transition], taken: Transition | None, lines: Sequence[Words], x: float, y: float, anchor: str
+) -> list[Shape]:
+    before = 0
+    for row in rows:
+        count = len(_row_lines(row, 10_000.0))
+        if row == taken:
+            mine = lines[before : before + count]
+            wide = max(width_of(one.text, SIZE_SMALL, bold=one.bold) for one in mine) + 12.0
+            start = x - wide / 2 if anchor == "middle" else x - 6.0
+            top = y - 14.0 + before * _ROW
+            return [Box(start, top, wide, count * _ROW + 3.0, 5.0, fill="paper", stroke="text", line=1.6)]
+        before += count
+    return []
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
