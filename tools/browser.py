@@ -97,7 +97,7 @@ class LabServer:
     def log(self) -> str:
         return self._log.read_text("utf-8", "replace")
 
-    def wait(self, limit: float = 60.0) -> None:
+    def wait(self, limit: float = 120.0) -> None:
         """Until it answers, or raise with what it said."""
         end = time.monotonic() + limit
         while time.monotonic() < end:
@@ -196,7 +196,7 @@ class NotebookPage:
         self.server = server
         self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(45_000)  # a busy machine is slow, not broken
         self.complaints: list[str] = []
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
@@ -221,7 +221,7 @@ class NotebookPage:
                 const notebook = document.querySelector('.jp-NotebookKernelStatus-fade');  // Notebook 7, at rest
                 return /\\| Idle/.test(lab) || notebook !== null;
             })()""",
-            limit=60.0,
+            limit=120.0,
             says="the kernel is idle",
         )
 
@@ -237,7 +237,7 @@ class NotebookPage:
         self.menu("Run", "Run All Cells")
         self.wait_until_run()
 
-    def until(self, condition: str, *, limit: float = 20.0, says: str = "") -> None:
+    def until(self, condition: str, *, limit: float = 45.0, says: str = "") -> None:
         """Until a JavaScript expression is true.
 
         Asked from here, since a page that has nothing to draw does not run the frames that playwright's own
@@ -249,7 +249,7 @@ class NotebookPage:
                 raise TimeoutError(f"after {limit:g} s still not so: {says or condition}")
             self.page.wait_for_timeout(50)
 
-    def wait_until_run(self, limit: float = 60.0) -> None:
+    def wait_until_run(self, limit: float = 150.0) -> None:
         """Until every code cell that has a source has a number, and none is running."""
         self.until(
             """(() => {

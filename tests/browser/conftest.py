@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker("browser")
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(500))
 
 
 @pytest.fixture(scope="session")
@@ -135,11 +135,11 @@ class Stepper:
 
     def until(self, condition: Callable[[], bool], says: str) -> None:
         """Until something is so."""
-        for _ in range(400):
+        for _ in range(900):
             if condition():
                 return
             self.page.wait_for_timeout(50)
-        raise TimeoutError(f"after 20 s still not so: {says}; the page shows {self.root.inner_text()!r}")
+        raise TimeoutError(f"after 45 s still not so: {says}; the page shows {self.root.inner_text()!r}")
 
     def press(self, name: str, steps: int | None = None) -> None:
         """Press a button; with `steps`, until the page shows so many."""
