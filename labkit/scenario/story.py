@@ -166,7 +166,7 @@ def _in_flight(trace: Trace, at: float) -> str:
     still = sum(not end <= at for end in trace.attempts.end[:begun])
     if not still:
         return ""
-    return f"; {_many(still, 'attempt')} {'was' if still == 1 else 'were'} in flight at that moment"
+    return f"; {_many(still, 'attempt')} {'was' if still == 1 else 'were'} in flight then"
 
 
 def _turned_away(trace: Trace) -> list[str]:
