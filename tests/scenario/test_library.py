@@ -152,7 +152,7 @@ def test_a_scenario_says_what_to_look_for(name: str) -> None:
     scenario = load_scenario(name)
     assert scenario.title
     assert scenario.summary
-    assert len(scenario.summary) < 120
+    assert len(scenario.summary) <= 88  # beside the longest name in a list of 120 columns
     assert 3 <= scenario.look_for.count(". ") + 1 <= 8
     assert scenario.variants
     for variant in scenario.variants.values():
