@@ -392,7 +392,7 @@ def test_check_5_cached_counts() -> None:
 
 @shows("trap-retry-on-open", "trap-retry-on-open:wrong", "trap-retry-on-open:right")
 def test_trap_retry_on_open() -> None:
-    """Asking an open breaker again at once gives three rejections a call and no answer more."""
+    """Asking an open breaker again at once gives three rejections a call, and no answer while it is open."""
     wrong, right = run("trap-retry-on-open:wrong"), run("trap-retry-on-open:right")
     assert right.rejections == right.rejected == 300
     assert wrong.rejected == 303
@@ -628,7 +628,7 @@ def test_business_rejections() -> None:
 
 @shows("swallowed-exceptions", "swallowed-exceptions:raised")
 def test_swallowed_exceptions() -> None:
-    """Swallowed, an outage is 600 successes and no answer; raised, it is three probes and rejections."""
+    """Swallowed, an outage is 600 successes and no answer; raised, it is two probes and rejections."""
     found = run("swallowed-exceptions")
     assert (found.succeeded, found.failed, found.rejected, found.opens) == (600, 0, 0, 0)
     assert found.answered(10, 40) == 0.0
