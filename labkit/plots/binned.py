@@ -1,7 +1,8 @@
 """A trace counted into bins of time, for the pictures that draw it.
 
-numpy reads the trace's columns where they lie; it is imported when a trace is first counted. Counts are whole numbers
-and percentiles are values of the trace, so the same trace gives the same bins everywhere.
+numpy reads the trace's columns where they lie. It, and what else is heavy, is imported when a trace is first counted:
+whoever wants a state diagram should not pay for it. Counts are whole numbers, and percentiles are values of the trace,
+so the same trace gives the same bins everywhere.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from labkit.scenario.trace import CALL_OUTCOMES, REJECTION_REASONS, STATES, Trace
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from labkit.scenario.trace import Trace
 
     Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -133,13 +134,15 @@ def _end_of(trace: Trace) -> float:
 
 
 def binned(trace: Trace, axis: Axis) -> Binned:
-    """Count a trace into the bins of an axis. What lies outside of it is left out."""
+    """Count a trace into the bins of an axis. What lies outside of it is left out of the bins, not of the counts."""
     import numpy as np
+
+    from labkit.scenario.trace import CALL_OUTCOMES, STATES
 
     calls = trace.calls
     start, end = _floats(calls.start), _floats(calls.end)
     over = end == end
-    took, kinds = (end - start)[over], _kinds(np.asarray(calls.outcome)[over], np.asarray(calls.useful)[over])
+    took, kinds = (end - start)[over].clip(0.0), _kinds(np.asarray(calls.outcome)[over], np.asarray(calls.useful)[over])
     in_all = np.bincount(kinds, minlength=len(_KINDS)).tolist()
     inside, ended_in = _bins(end[over], axis)
     wide = _wide(axis, trace.until)
@@ -193,6 +196,8 @@ _KINDS = ("answered", "not_useful", "failed", "cancelled", "unavailable")
 def _kinds(outcome: npt.NDArray[Any], useful: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Places in `_KINDS` by how a call ended."""
     import numpy as np
+
+    from labkit.scenario.trace import CALL_OUTCOMES
 
     by_code: list[int] = [_KINDS.index(_KIND_OF.get(name, "failed")) for name in CALL_OUTCOMES]
     by_code += [_KINDS.index("failed")] * (256 - len(by_code))
@@ -289,6 +294,8 @@ def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[Any, Any, Any, An
 def _ribbons(trace: Trace) -> list[Ribbon]:
     """The breakers of which anything is known, each replica's."""
     import numpy as np
+
+    from labkit.scenario.trace import REJECTION_REASONS, STATES
 
     states: dict[tuple[int, int, int], list[tuple[float, str]]] = {}
     probes: dict[tuple[int, int, int], list[tuple[float, bool | None]]] = {}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from labkit.plots.drawing import Picture
 from labkit.plots.timeline import Period, Span, timeline
-from labkit.scenario import Calls
+
+if TYPE_CHECKING:
+    from labkit.scenario import Calls
 
 __all__ = ["call_timeline"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from labkit.plots.binned import Binned, axis_of, binned
 from labkit.plots.drawing import Line, Picture, Shape, Words
@@ -20,7 +21,9 @@ from labkit.plots.panels import (
 )
 from labkit.plots.style import SIZE, SIZE_LABEL, SIZE_TICK, width_of
 from labkit.plots.trace import GUTTER, MARGIN, PANELS, TITLE, bins_in, describe, fault_bands
-from labkit.scenario.trace import Trace
+
+if TYPE_CHECKING:
+    from labkit.scenario.trace import Trace
 
 __all__ = ["comparison"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import floor, isfinite
-from statistics import median
 from typing import Any
 
 from labkit.plots.binned import round_step
@@ -50,7 +49,7 @@ def heat_map(
     """
     _check(best)
     cells, columns, rows, seeds = _cells(table, x, y, value)
-    numbers = {place: median(found) for place, found in cells.items() if found}
+    numbers = {place: _median(found) for place, found in cells.items() if found}
     title = title or f"{_bare(value)} by {_bare(x)} and {_bare(y)}"
     if not columns:
         return _empty(title, width)
@@ -142,12 +141,12 @@ def sweep_line(
         shapes.append(Line(((left, up(mark)), (right, up(mark))), "faint", 1.0))
         shapes.append(Words(left - 6.0, up(mark) + 4.0, f"{round(mark, 10):,.10g}", SIZE_TICK, "end", ink="muted"))
         mark += distance
-    text_of = _words_for([median(numbers) for _, numbers in found])
+    text_of = _words_for([_median(numbers) for _, numbers in found])
     upper = tuple((along(at), up(numbers[-1])) for at, numbers in found)
     lower = tuple((along(at), up(numbers[0])) for at, numbers in reversed(found))
     if len(found) > 1 and any(numbers[0] < numbers[-1] for _, numbers in found):
         shapes.append(Area((*upper, *lower), RAMP[1], fade=0.25))
-    middles = [(along(at), up(median(numbers)), median(numbers)) for at, numbers in found]
+    middles = [(along(at), up(_median(numbers)), _median(numbers)) for at, numbers in found]
     if len(middles) > 1:
         shapes.append(Line(tuple((across, over) for across, over, _ in middles), RAMP[1], 2.2))
     values = [number for _, _, number in middles]
@@ -187,12 +186,19 @@ def sweep_line(
     shapes += [name, Words(_EDGE, top - 9.0, _plain(value), SIZE_SMALL, ink="muted")]
     if any(len(numbers) > 1 for _, numbers in found):
         shapes.append(Words(right, top - 9.0, "median, and from the least to the most", SIZE_SMALL, "end", ink="muted"))
-    medians = {(columns[at], None): median(numbers) for at, numbers in found}
+    medians = {(columns[at], None): _median(numbers) for at, numbers in found}
     said = _said(cells, medians, x, None, value, best, aim, text_of, len(columns))
     return Picture(width, top + high + 52.0, tuple(shapes), title, said, quick=True)
 
 
 # -- reading the table
+
+
+def _median(numbers: Sequence[float]) -> float:
+    """The middle one, or the mean of the two in the middle."""
+    ranked = sorted(numbers)
+    half = len(ranked) // 2
+    return ranked[half] if len(ranked) % 2 else (ranked[half - 1] + ranked[half]) / 2.0
 
 
 def _check(best: str) -> None:

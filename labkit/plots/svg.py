@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
-from html import escape
+from html import escape as escape_html
 
 from labkit.plots.drawing import Area, Box, Disc, Line, Picture, Shape
 from labkit.plots.style import FONT_FAMILY, INKS, MONO_FAMILY, PAPER, TEXTURES, THEMED
@@ -13,6 +14,8 @@ __all__ = ["to_svg"]
 
 _FILE_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _FILE_MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_svg(picture: Picture, *, themed: bool = False) -> str:
@@ -46,6 +49,11 @@ def to_svg(picture: Picture, *, themed: bool = False) -> str:
         f'font-family="{escape(FONT_FAMILY if themed else _FILE_FONT)}">'
         f"{head}{_defs(patterns, inks)}{ground}{''.join(body)}</svg>"
     )
+
+
+def escape(text: str) -> str:
+    """The text as XML; a character that XML does not have is the replacement character."""
+    return escape_html(text) if text.isprintable() else escape_html(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def _n(value: float) -> str:

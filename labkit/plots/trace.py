@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from labkit.plots.binned import Binned, axis_of, binned
 from labkit.plots.drawing import Picture, Shape, Words
 from labkit.plots.panels import (
@@ -18,7 +20,9 @@ from labkit.plots.panels import (
     seconds_words,
 )
 from labkit.plots.style import SIZE, STATES, width_of
-from labkit.scenario.trace import Trace
+
+if TYPE_CHECKING:
+    from labkit.scenario.trace import Trace
 
 __all__ = ["describe", "fault_bands", "trace_timeline"]
 
