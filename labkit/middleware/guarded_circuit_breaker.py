@@ -339,7 +339,7 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
             except Exception:
                 settle(target, GenerationPermit(_ORDINARY, generation), "failed")
                 raise
-            if listeners or target in entries:
+            if listeners or (target in entries and entries[target].failures):  # without failures it changes nothing
                 settle(target, GenerationPermit(_ORDINARY, generation), "succeeded")
             return result
 
