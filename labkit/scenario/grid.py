@@ -21,7 +21,7 @@ FORMS = "1..10, 0.5..2.5:0.5 (from..to:step), or values with commas between such
 MOST_VALUES = 10_000
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_RANGE = re.compile(rf"({_NUMBER}?)\.\.({_NUMBER})(?::({_NUMBER}))?")
+_RANGE = re.compile(rf"((?:{_NUMBER})?)\.\.({_NUMBER})(?::({_NUMBER}))?")
 _WHOLE = re.compile(r"[-+]?\d+")
 
 

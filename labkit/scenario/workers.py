@@ -7,6 +7,7 @@ away with the result.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
@@ -227,10 +228,30 @@ def on_dask(job: Job, chunks: Iterable[Chunk], address: str) -> Iterator[Results
                 raise LabkitError(
                     f"workers of the Dask cluster at {shown} were lost again and again over the same runs"
                 ) from None
+            except (LabkitError, OSError, CancelledError):
+                raise
+            except Exception as error:  # what a cluster says that has no labkit, or cannot read what this one sends
+                raise LabkitError(
+                    f"the Dask cluster at {shown} cannot make the runs; its scheduler and its workers need labkit "
+                    f"{__version__} too ({type(error).__name__}: {printable(str(error).partition(chr(10))[0])})"
+                ) from None
             running.update(submitted(1))
             yield found
-    except (OSError, CancelledError) as error:
-        raise LabkitError(f"the Dask cluster at {shown} went away: {printable(str(error))}") from None
+    except (OSError, CancelledError):
+        raise LabkitError(f"the Dask cluster at {shown} went away: its scheduler cannot be reached any more") from None
     finally:
-        with suppress(OSError, TimeoutError):
+        with suppress(OSError, TimeoutError), _quiet("distributed.client", "distributed.utils"):
             client.close()
+
+
+@contextmanager
+def _quiet(*loggers: str) -> Iterator[None]:
+    """Without what a client logs, tracebacks included, of a line that was cut: what there is to say is an exception."""
+    before = {name: logging.getLogger(name).level for name in loggers}
+    try:
+        for name in loggers:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
