@@ -201,7 +201,7 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
     # -- the rule, once for both kinds of call
 
     def _admit(self, target: str, message: str) -> GenerationPermit:
-        policy, heard = self._policy, self._heard
+        policy, heard = self._policy, self._heard.traffic or self._heard.quiet
         now = self._clock.now()
         before = policy.snapshot(target).state if heard else None
         inside = [generation for whose, generation in _probes.get() if whose is policy]
@@ -244,7 +244,7 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
 
     def _settle(self, target: str, permit: GenerationPermit, kind: str) -> None:
         now = self._clock.now()
-        policy, heard = self._policy, self._heard
+        policy, heard = self._policy, self._heard.traffic or self._heard.quiet
         before = policy.snapshot(target).state if heard else None
         policy.settle(target, permit, _OUTCOMES[kind], now)
         if heard:
