@@ -61,7 +61,7 @@ def heat_map(
     high = 36.0 if len(rows) <= 16 else max(12.0, 560.0 / len(rows))
     top = _TOP + 30.0
     shapes: list[Shape] = [_head(title, width, seeds)]
-    shapes.append(Words(_EDGE, top - 10.0, f"{_plain(y)} ↓", SIZE_SMALL, ink="muted"))
+    shapes.append(Words(_EDGE, top - 10.0, f"{_cut(_plain(y), width - 50.0)} ↓", SIZE_SMALL, ink="muted"))
     low, most = min(numbers.values(), default=0.0), max(numbers.values(), default=0.0)
     text_of = _words_for(list(numbers.values()))
     size = _fitting([text_of(number) for number in numbers.values()], wide, high)
@@ -90,15 +90,16 @@ def heat_map(
                 outlined.append(Box(x0 - 1.0, y0 - 1.0, wide, high, stroke="text", line=2.5))
     shapes += outlined
     bottom = round(top + len(rows) * high, 2)
-    every = max(1, -(-int(max(width_of(_label(column), SIZE_SMALL) for column in columns) + 8.0) // max(1, int(wide))))
-    for across, column in enumerate(columns):
+    names = [_cut(_label(column), max(wide, 90.0) - 8.0) for column in columns]
+    every = max(1, -(-int(max(width_of(text, SIZE_SMALL) for text in names) + 8.0) // max(1, int(wide))))
+    for across, text in enumerate(names):
         if across % every == 0:
-            place = round(left + across * wide + (wide - 2.0) / 2, 2)
-            half = width_of(_label(column), SIZE_SMALL) / 2
-            place = min(place, width - half - 1.0)
-            shapes.append(Words(place, bottom + 17.0, _cut(_label(column), wide * every), SIZE_SMALL, "middle"))
-    shapes.append(Words(left, bottom + 38.0, f"{_plain(x)} →", SIZE_SMALL, ink="muted"))
-    shapes += _scale(text_of(low), text_of(most), numbers, left, width - 16.0, bottom + 38.0, _plain(x))
+            half = width_of(text, SIZE_SMALL) / 2
+            place = round(min(left + across * wide + (wide - 2.0) / 2, width - half - 1.0), 2)
+            shapes.append(Words(place, bottom + 17.0, text, SIZE_SMALL, "middle"))
+    name = _cut(_plain(x), width - left - 40.0)
+    shapes.append(Words(left, bottom + 38.0, f"{name} →", SIZE_SMALL, ink="muted"))
+    shapes += _scale(text_of(low), text_of(most), numbers, left, width - 16.0, bottom + 38.0, name)
     said = _said(cells, numbers, x, y, value, best, aim, text_of, len(columns) * len(rows))
     return Picture(width, bottom + 50.0, tuple(shapes), title, said, quick=True)
 
@@ -175,15 +176,17 @@ def sweep_line(
             shapes.append(words)
             shown.append((across - half, across + half))
     shapes.append(Line(((left, top + high), (right, top + high)), "line", 1.2))
-    widest = max(width_of(_label(column), SIZE_SMALL) for column in columns) + 8.0
+    names = [_cut(_label(column), (right - left) / 3.0) for column in columns]
+    widest = max(width_of(one, SIZE_SMALL) for one in names) + 8.0
     skip = max(1, -(-int(widest) // max(1, int(step))))
-    for at, column in enumerate(columns):
+    for at, text in enumerate(names):
         if at % skip == 0:
-            half = width_of(_label(column), SIZE_SMALL) / 2
+            half = width_of(text, SIZE_SMALL) / 2
             place = max(half, min(along(at), width - half - 1.0))
-            shapes.append(Words(round(place, 2), top + high + 18.0, _label(column), SIZE_SMALL, "middle"))
-    name = Words(left, top + high + 40.0, f"{_plain(x)} →", SIZE_SMALL, ink="muted")
-    shapes += [name, Words(_EDGE, top - 9.0, _plain(value), SIZE_SMALL, ink="muted")]
+            shapes.append(Words(round(place, 2), top + high + 18.0, text, SIZE_SMALL, "middle"))
+    name = _cut(_plain(x), width - left - 40.0)
+    shapes.append(Words(left, top + high + 40.0, f"{name} →", SIZE_SMALL, ink="muted"))
+    shapes.append(Words(_EDGE, top - 9.0, _cut(_plain(value), width / 2 - 20.0), SIZE_SMALL, ink="muted"))
     if any(len(numbers) > 1 for _, numbers in found):
         shapes.append(Words(right, top - 9.0, "median, and from the least to the most", SIZE_SMALL, "end", ink="muted"))
     medians = {(columns[at], None): _median(numbers) for at, numbers in found}
