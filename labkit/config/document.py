@@ -170,6 +170,16 @@ class Document:
         twin.root = None if self.root is None else _copied(self.root, {})
         return twin
 
+    def text(self, sections: Iterable[str] | None = None) -> str:
+        """Return the document as YAML, all of it or some of its sections; comments are lost."""
+        root: Any = self.root
+        if sections is not None and isinstance(root, MappingNode):
+            wanted = set(sections)
+            kept = [(key, value) for key, value in root.value if key.value in wanted]
+            root = MappingNode(root.tag, kept, root.start_mark, root.end_mark, root.flow_style)
+        text: str = "" if root is None else yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=110)
+        return text
+
     def put(self, path: Sequence[str], text: str) -> None:
         """Set the value at a path of keys (and of places in lists, from 0) to what a text says as YAML.
 
@@ -378,7 +388,8 @@ def _copied(node: Node, made: dict[int, Any]) -> Any:
         twin = made[id(node)] = ScalarNode(node.tag, node.value, node.start_mark, node.end_mark, node.style)
         return twin
     kind: Any = type(node)
-    twin = made[id(node)] = kind(node.tag, [], node.start_mark, node.end_mark)
+    style = getattr(node, "flow_style", None)
+    twin = made[id(node)] = kind(node.tag, [], node.start_mark, node.end_mark, style)
     if isinstance(node, MappingNode):
         twin.value = [(_copied(key, made), _copied(value, made)) for key, value in node.value]
     else:

@@ -9,7 +9,7 @@ sentence a fault, with its line. It can be run as it is, as one of its variants,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -161,6 +161,10 @@ class Scenario:
         document = self._document.copy(report)
         change(document, values, origin)
         return read_scenario(document, report, self.name)
+
+    def text(self, sections: Iterable[str] | None = None) -> str:
+        """The scenario as YAML that loads again, or some of its sections (`middleware` and `functions` are a stack)."""
+        return self._document.text(sections)
 
 
 def _replaced(scenario: Scenario, **changes: Any) -> Scenario:

@@ -163,3 +163,13 @@ def test_a_name_that_is_not_there() -> None:
         load_scenario("no-such-thing")
     with pytest.raises(ConfigError, match="there is no such file"):
         load_scenario("./no-such-thing.yaml")
+
+
+def test_a_changed_scenario_can_be_written_down(small: Any) -> None:
+    """The text of a scenario with values set loads again as the same scenario; its stack's part loads as a stack."""
+    from labkit.config import load_stack_config
+
+    changed = small().with_values({"failure_threshold": 7, "workload.0.rate": 20})
+    again = load_scenario(changed.text())
+    assert (again.stack.middleware, again.workload) == (changed.stack.middleware, changed.workload)
+    assert load_stack_config(changed.text(["middleware", "functions"])).middleware["breaker"].failure_threshold == 7
