@@ -96,8 +96,10 @@ class Canvas:
             self._smooth(box)
             return
         scale = self._scale
-        x0, y0 = round(box.x * scale), round(box.y * scale)
-        x1, y1 = round((box.x + box.width) * scale), round((box.y + box.height) * scale)
+        # A line lies half inside and half outside of the edge that it follows.
+        half = box.line / 2 if box.stroke else 0.0
+        x0, y0 = round((box.x - half) * scale), round((box.y - half) * scale)
+        x1, y1 = round((box.x + box.width + half) * scale), round((box.y + box.height + half) * scale)
         if x1 <= x0 or y1 <= y0:
             return
         fill = self._number(_rgb_of(box.fill)) if box.fill else None
@@ -105,7 +107,7 @@ class Canvas:
         edge = max(1, round(box.line * scale))
         if box.radius:
             corners = (x0, y0, x1 - 1, y1 - 1)
-            self._pen.rounded_rectangle(corners, box.radius * scale, fill=fill, outline=stroke, width=edge)
+            self._pen.rounded_rectangle(corners, (box.radius + half) * scale, fill=fill, outline=stroke, width=edge)
             return
         if box.texture != "solid":
             ground = _rgb_of(box.fill or "paper")

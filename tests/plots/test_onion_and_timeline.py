@@ -11,6 +11,7 @@ from labkit import PartsAvailability, Stack, VirtualClock, call_in_turn, call_ti
 from labkit.plots import Layer, Period, Picture, Span, layers_of, onion, timeline
 from labkit.plots.drawing import Box, Disc, Line, Words
 from labkit.plots.style import MARKS, STATES
+from tests.plots import geometry
 
 BREAKER = Layer("availability_breaker", "circuit_breaker", {"failure_threshold": 5})
 TIMEOUT = Layer("availability_timeout", "timeout", {"timeout": 2.0})
@@ -73,6 +74,60 @@ def test_the_order_decides_what_a_limit_covers() -> None:
     """A timeout around a retry limits all attempts together; one inside limits each."""
     assert "all attempts and waits inside share" in onion([TIMEOUT, RETRY], "parts").alt
     assert "everything inside has" in onion([RETRY, TIMEOUT], "parts").alt
+
+
+def test_every_breaker_says_what_opens_it() -> None:
+    """A breaker over time counts within its interval, or a rate in its window; a guarded one, failures in a row."""
+    interval = Layer("b", "window_circuit_breaker", {"failure_threshold": 30, "interval": 60.0, "failure_rate": None})
+    rate = Layer("b", "window_circuit_breaker", {"failure_rate": 0.5, "window": 30.0, "minimum_calls": None})
+    guarded = Layer("b", "guarded_circuit_breaker", {"failure_threshold": 5, "probe_lease": "parts_probe"})
+    said = [
+        onion([layer, TIMEOUT], "parts").alt.replace("\N{NO-BREAK SPACE}", " ") for layer in (interval, rate, guarded)
+    ]
+    assert "Counts single attempts; 30 failures within 60 s open it. A time-out inside" in said[0]
+    assert "50% failures within the last 30 s open it, from 10 calls on." in said[1]
+    assert "5 failures in a row open it. A time-out inside" in said[2]
+    assert "Its probes need the lease 'parts_probe'." in said[2]
+
+
+def test_the_order_decides_what_a_bulkhead_and_a_fallback_are_to_a_breaker() -> None:
+    """Inside a breaker, a full bulkhead is a failure and a fallback's answer a success; outside, neither is seen."""
+    room = Layer("room", "bulkhead", {"max_concurrent": 8, "max_queue": 4, "max_wait": 0.5})
+    instead = Layer("instead", "fallback", {})
+    inside, outside = (onion(layers, "parts").alt for layers in ([BREAKER, instead, room], [room, instead, BREAKER]))
+    assert "A call that the bulkhead inside turns away counts as a failure." in inside
+    assert "What the fallback inside answers is a success to it." in inside
+    assert "takes its answers for successes" in inside
+    assert "the bulkhead inside" not in outside
+    assert "nothing inside hears of it" in outside
+
+
+def test_the_order_decides_what_a_wait_for_a_place_is_part_of() -> None:
+    """A limit outside of a bulkhead covers the wait for a place; a retry outside needs a place for every attempt."""
+    room = Layer("room", "bulkhead", {"max_concurrent": 1, "max_queue": 4, "max_wait": None})
+    said = onion([RETRY, TIMEOUT, room], "parts").alt
+    assert "the wait for a place included" in said
+    assert "At most 1 call inside at once; 4 more may wait. Others are turned away. Every attempt needs" in said
+    assert "the wait for a place" not in onion([room, TIMEOUT], "parts").alt
+
+
+def test_a_retry_names_its_budget() -> None:
+    """A retry with a budget says that it needs a token; without one, nothing is said."""
+    budgeted = Layer("again", "retry", {"attempts": 3, "budget": "shared"})
+    assert "as long as the budget 'shared' has a token" in onion([budgeted], "parts").alt
+    assert "budget" not in onion([RETRY], "parts").alt
+    assert "Earns a token" in onion([Layer("shared", "retry_budget", {})], "parts").alt
+
+
+def test_what_stands_on_the_way_in_has_a_sign_of_its_own() -> None:
+    """A breaker of any kind is a gate in the breakers' blue, a bulkhead a row of places, all inside the picture."""
+    kinds = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
+    settings = {"failure_threshold": 5, "interval": 60.0, "max_concurrent": 8}
+    for kind in kinds:
+        made = onion([Layer("room", "bulkhead", settings), Layer("b", kind, settings)], "parts", width=480.0)
+        assert [box.stroke for box in boxes(made, 3.0)] == ["text", STATES["CLOSED"].colour]
+        assert geometry.outside(made) == []
+        assert geometry.overlapping(made) == []
 
 
 def test_nothing_around_is_a_picture_too() -> None:

@@ -9,12 +9,31 @@ import pytest
 from labkit.plots import Picture, find_row, state_cards, state_diagram
 from labkit.plots.drawing import Box, Line, Words
 from labkit.plots.style import STATES, width_of
-from labkit.policies import Transition, fallback, retry, timeout
+from labkit.policies import (
+    Transition,
+    bulkhead,
+    fallback,
+    guarded_circuit_breaker,
+    probe_lease,
+    retry,
+    retry_budget,
+    timeout,
+    window_circuit_breaker,
+)
 from labkit.policies.circuit_breaker import TRANSITIONS
+from tests.plots.geometry import outside, overlapping
 
 SOUND = [row for row in TRANSITIONS if row.fault is None]
 FAULTY = [row for row in TRANSITIONS if row.fault is not None]
-OTHERS = {"retry": retry.TRANSITIONS, "timeout": timeout.TRANSITIONS, "fallback": fallback.TRANSITIONS}
+OTHERS = {
+    "retry": retry.TRANSITIONS,
+    "timeout": timeout.TRANSITIONS,
+    "fallback": fallback.TRANSITIONS,
+    "bulkhead": bulkhead.TRANSITIONS,
+    "retry_budget": retry_budget.TRANSITIONS,
+    "probe_lease": probe_lease.TRANSITIONS,
+}
+BREAKERS = {"window": window_circuit_breaker.TRANSITIONS, "guarded": guarded_circuit_breaker.TRANSITIONS}
 
 
 def texts(picture: Picture) -> str:
@@ -123,10 +142,52 @@ def test_everything_stays_inside(draw: object, faults: bool) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_machines_can_be_drawn(name: str) -> None:
-    """The tables of retry, timeout and fallback have other states, and are drawn as cards with all their rows."""
+    """The tables of what is no breaker have other states, and are drawn as cards with all their rows."""
     made = state_diagram(OTHERS[name], title=name)
     ElementTree.fromstring(made.svg())
     words = texts(made)
     for row in OTHERS[name]:
         assert row.trigger in words
         assert row.target.replace("_", " ").lower() in words
+
+
+@pytest.mark.parametrize("draw", [state_diagram, state_cards])
+@pytest.mark.parametrize("name", BREAKERS)
+def test_every_row_of_every_breaker_is_drawn(name: str, draw: object) -> None:
+    """A breaker that counts over time, and one that can be forced, have other rows; each is written in the picture."""
+    assert callable(draw)
+    words = texts(draw(BREAKERS[name]))
+    for row in BREAKERS[name]:
+        assert row.trigger in words
+        assert f"→ {row.effect}" in words
+        assert row.guard.replace(">=", "≥") in words
+
+
+@pytest.mark.parametrize("draw", [state_diagram, state_cards])
+@pytest.mark.parametrize("name", BREAKERS)
+def test_every_breaker_shows_its_state_and_the_row_it_took(name: str, draw: object) -> None:
+    """Whatever row was taken, one card is lit, one row is framed, and no word leaves the picture or lies on another."""
+    assert callable(draw)
+    for row in BREAKERS[name]:
+        made = draw(BREAKERS[name], current=row.target, taken=row)
+        assert [box.stroke for box in boxes(made) if box.line > 2.0] == [STATES[row.target].colour]
+        assert sum(isinstance(shape, Box) and shape.stroke == "text" for shape in made.shapes) == 1
+        assert outside(made) == []
+        assert overlapping(made) == []
+
+
+def test_what_happens_in_every_state_is_told_once() -> None:
+    """A breaker that is forced open is forced in any state: one card says so, not three."""
+    for draw in (state_diagram, state_cards):
+        words = texts(draw(BREAKERS["guarded"]))
+        assert words.count("force_open") == 1
+        assert "any state" in words
+        assert "any state" not in texts(draw(BREAKERS["window"]))
+
+
+def test_a_condition_reads_as_a_sentence() -> None:
+    """A guard that names a call begins with "if it is", one that says what is the case with "if"."""
+    words = texts(state_diagram(BREAKERS["guarded"]))
+    assert "if the slot is free" in words
+    assert "if it is the slot" not in words
+    assert "if it is the probe" in texts(state_diagram(TRANSITIONS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labkit.plots.style import INKS, MARKS, PAPER, STATES, THEMED, contrast, state_style, width_of
+from labkit.plots.style import INKS, LINES, MARKS, PAPER, STATES, TEXTURES, THEMED, contrast, state_style, width_of
 
 DARK = "#1E1E1E"
 
@@ -16,6 +16,25 @@ def test_a_colour_serves_both_themes(style: object) -> None:
     assert contrast(style.colour, DARK) >= 3.0
 
 
+@pytest.mark.parametrize("style", LINES.values(), ids=lambda style: style.word)
+def test_a_quantity_is_seen_in_both_themes(style: object) -> None:
+    """What is drawn over time has an ink of the page, or a colour that stands out from white and from a dark page."""
+    if style.colour not in INKS:
+        assert contrast(style.colour, "#FFFFFF") >= 3.0
+        assert contrast(style.colour, DARK) >= 3.0
+        assert contrast(style.colour, PAPER["band"]) >= 2.9
+
+
+def test_what_became_of_calls_is_not_told_by_colour_alone() -> None:
+    """Of the quantities that are stacked no two share texture and thickness, and all have words of their own."""
+    stacked = [LINES[name] for name in ("answered", "not_useful", "failed", "cancelled", "unavailable")]
+    assert len({(style.texture, style.line) for style in stacked}) == len(stacked)
+    assert len({style.word for style in LINES.values()}) == len(LINES)
+    assert all(
+        not style.texture or style.texture == "solid" or f"fine {style.texture}" in TEXTURES for style in stacked
+    )
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_can_carry_white_words(state: str) -> None:
     """The word in a lit state's band is white on its colour, and legible there."""
@@ -23,9 +42,9 @@ def test_a_state_can_carry_white_words(state: str) -> None:
 
 
 @pytest.mark.parametrize("ink", ["text", "muted"])
-@pytest.mark.parametrize("ground", ["paper", "panel"])
+@pytest.mark.parametrize("ground", ["paper", "panel", "band"])
 def test_words_in_a_file_are_legible(ink: str, ground: str) -> None:
-    """Text stands out from both grounds of a file by at least 4.5 to 1."""
+    """Text stands out from every ground of a file by at least 4.5 to 1."""
     assert contrast(PAPER[ink], PAPER[ground]) >= 4.5
 
 
