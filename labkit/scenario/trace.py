@@ -62,8 +62,9 @@ no, "overloaded" a queue that was full."""
 PROBE_OUTCOMES = ("succeeded", "failed", "cancelled")
 """How a probe ended, as its breaker counted it."""
 
-REJECTION_REASONS = ("breaker", "bulkhead", "lease")
-"""Who turned a call away: an open or probing breaker, a full bulkhead, a probe lease that another replica holds."""
+REJECTION_REASONS = ("breaker", "bulkhead", "lease", "budget")
+"""Who turned a call away: an open or probing breaker, a full bulkhead, a probe lease that another replica holds, or (a
+retry, that is) a budget of retries that is spent."""
 
 STATES = ("CLOSED", "OPEN", "HALF_OPEN")
 """A breaker's states, in the order of their codes."""
