@@ -50,6 +50,7 @@ SUCCEEDED, UNAVAILABLE, REJECTED, TIMEOUT, FAILED, CANCELLED = range(len(CALL_OU
 _STATE_OF = {"closed": STATES.index("CLOSED"), "opened": STATES.index("OPEN"), "half_opened": STATES.index("HALF_OPEN")}
 _PROBE_OUTCOME = {name: code for code, name in enumerate(PROBE_OUTCOMES)}
 _ATTEMPT_OUTCOME = {name: code for code, name in enumerate(ATTEMPT_OUTCOMES)}
+_REASONS: dict[type, str] = {BulkheadMiddleware: "bulkhead", RetryBudgetMiddleware: "budget"}
 _SUBJECTS = {"parts_availability": ("HX-2040",), "maintenance_documents": ("replace the seal kit",)}
 _ASSISTANT = "research_assistant"
 _QUESTION = ("How many HX-2040 are in stock, and how is the seal replaced?",)
@@ -244,7 +245,7 @@ class _Run:
             else:
                 self._answered(number, chunks[-1] if chunks else None)
                 if not whole:
-                    self.outcome[number] = CANCELLED
+                    self.outcome[number], self.useful[number] = CANCELLED, 0
             self.end[number] = clock.now()
             self.left -= 1
             if not self.left:
@@ -419,8 +420,7 @@ class _Recorder:
         reject = [column.append for column in self._rejections]
         change = [column.append for column in self._transitions]
         probes, flying = self._probes, self._flying
-        holds_back = isinstance(middleware, BulkheadMiddleware | RetryBudgetMiddleware)
-        reason = REJECTION_REASONS.index("bulkhead" if holds_back else "breaker")
+        reason = REJECTION_REASONS.index(_REASONS.get(type(middleware), "breaker"))
         lease = REJECTION_REASONS.index("lease")
         refused: set[int] = set()
 
@@ -435,8 +435,12 @@ class _Recorder:
                 if refused and call in refused:
                     refused.discard(call)
                     why = lease
-                for append, value in zip(reject, (event.at, number, target, replica, call, why), strict=True):
-                    append(value)
+                reject[0](event.at)  # in a storm of rejections this is what is done most often
+                reject[1](number)
+                reject[2](target)
+                reject[3](replica)
+                reject[4](call)
+                reject[5](why)
             elif kind in _STATE_OF:
                 for append, value in zip(change, (event.at, number, target, replica, _STATE_OF[kind]), strict=True):
                     append(value)
