@@ -286,8 +286,15 @@ def _plain(shape: Shape) -> dict[str, Any]:
 
 
 def _is_square(line: Line) -> bool:
-    """Whether it goes nowhere but up, down and across."""
-    return not line.closed and all(x0 == x1 or y0 == y1 for (x0, y0), (x1, y1) in pairwise(line.points))
+    """Whether it goes nowhere but up, down and across; a line of many points is judged by its ends."""
+    if line.closed:
+        return False
+    points = line.points if len(line.points) < 64 else (*line.points[:4], *line.points[-4:])
+    return all(
+        x0 == x1 or y0 == y1
+        for at, ((x0, y0), (x1, y1)) in enumerate(pairwise(points))
+        if points is line.points or at != 3
+    )
 
 
 def _extent(shape: Shape) -> tuple[float, float, float, float]:

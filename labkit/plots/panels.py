@@ -93,11 +93,19 @@ class Frame:
     ticks: bool = True
     key: bool = True
     capacity: Mapping[str, int] = field(default_factory=dict)
+    _edges: list[float] = field(default_factory=list)
 
     def at(self, seconds: float) -> float:
         """Where a moment lies."""
         share = min(1.0, max(0.0, seconds / self.axis.end))
         return round(self.left + (self.right - self.left) * share, 2)
+
+    @property
+    def edges(self) -> list[float]:
+        """Where the bins begin, and where the last one ends."""
+        if not self._edges:
+            self._edges = [round(self.left + index * self.bin, 2) for index in range(self.axis.bins + 1)]
+        return self._edges
 
     @property
     def bin(self) -> float:
@@ -576,42 +584,46 @@ def _lines(frame: Frame, lines: dict[str, Floats], kind: str, base: float) -> li
 def _steps(frame: Frame, ys: Floats, ink: str, thick: float) -> list[Shape]:
     """A line of steps, broken where there is no value."""
     shapes: list[Shape] = []
-    points: list[tuple[float, float]] = []
-    wide, left = frame.bin, frame.left
-    before = None
-    for index, y in enumerate(ys.round(2).tolist()):
-        if y == before:
-            continue
-        x = round(left + index * wide, 2)
-        if before is not None:
-            points.append((x, before))
-        if y != y:
-            if points:
-                shapes.append(Line(tuple(points), ink, thick))
-            points, before = [], None
-            continue
-        points.append((x, y))
-        before = y
-    if before is not None:
-        points.append((frame.right, before))
+    for points in _runs(frame.edges, ys):
         shapes.append(Line(tuple(points), ink, thick))
     return shapes
+
+
+def _runs(edges: Sequence[float], ys: Floats) -> list[list[tuple[float, float]]]:
+    """The points of a line of steps: y by bin, from one edge to the next; a run each where values are missing."""
+    runs: list[list[tuple[float, float]]] = []
+    points: list[tuple[float, float]] = []
+    before: float | None = None
+    for x, y in zip(edges, ys.round(2).tolist(), strict=False):
+        if y == before:
+            continue
+        if before is not None:
+            points.append((x, before))
+        if y == y:
+            if before is None:
+                points = []
+                runs.append(points)
+            points.append((x, y))
+            before = y
+        else:
+            before = None
+    if before is not None:
+        points.append((edges[len(ys)], before))
+    return runs
 
 
 def _areas(frame: Frame, upper: Floats, lower: Floats, ink: str, texture: str, fade: float) -> list[Shape]:
     """What lies between two lines of steps, wherever it is not empty."""
     import numpy as np
 
-    empty = ~(lower - upper > 0.005)
-    edges = np.flatnonzero(np.diff(empty.astype(np.int8), prepend=1, append=1))
+    there = np.zeros(upper.size + 2, np.int8)
+    there[1:-1] = lower - upper > 0.005
+    ends = np.flatnonzero(there[1:] - there[:-1]).tolist()
     shapes: list[Shape] = []
-    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        part = Frame(frame.left + start * frame.bin, frame.left + end * frame.bin, Axis(frame.axis.step, end - start))
-        (over,) = _steps(part, upper[start:end], ink, 1.0)
-        (under,) = _steps(part, lower[start:end], ink, 1.0)
-        assert isinstance(over, Line)
-        assert isinstance(under, Line)
-        shapes.append(Area((*over.points, *reversed(under.points)), ink, texture, fade))
+    for start, end in zip(ends[::2], ends[1::2], strict=True):
+        edges = frame.edges[start : end + 1]
+        (over,), (under,) = _runs(edges, upper[start:end]), _runs(edges, lower[start:end])
+        shapes.append(Area((*over, *reversed(under)), ink, texture, fade))
     return shapes
 
 
@@ -794,5 +806,10 @@ def _most(line: Floats, windows: int) -> Floats:
     """The highest value in each stretch of so many bins; NaN where one is."""
     import numpy as np
 
-    found: Floats = np.lib.stride_tricks.sliding_window_view(line, windows).max(axis=1)
-    return found
+    # Of stretches twice as long each time, and of the last two that cover what is asked for.
+    span = 1
+    while span * 2 <= windows:
+        line = np.maximum(line[:-span], line[span:])
+        span *= 2
+    rest = windows - span
+    return np.maximum(line[: line.size - rest], line[rest:]) if rest else line

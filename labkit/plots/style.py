@@ -7,6 +7,7 @@ on #1E1E1E (4.5 on white, where a colour carries words), so a picture serves the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -191,6 +192,7 @@ _WIDTHS = {
 }
 
 
+@lru_cache(maxsize=4096)
 def width_of(text: str, size: float = SIZE, *, bold: bool = False, mono: bool = False) -> float:
     """Return about how wide a line of text is, in the units of `size`; a little more than in most fonts.
 
