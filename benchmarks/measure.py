@@ -33,6 +33,9 @@ class Effort:
         starts: rounds of the starts of an interpreter.
         targets: how many a breaker is shown in the memory section.
         rejections: how many a breaker gives in the memory section.
+        requests: how many the largest scenario has.
+        sweep: runs of a sweep, in tens.
+        sweeps: rounds of it.
     """
 
     rounds: int
@@ -41,10 +44,25 @@ class Effort:
     starts: int
     targets: int
     rejections: int
+    requests: int = 20_000
+    sweep: int = 10
+    sweeps: int = 1
 
 
-FULL = Effort(rounds=61, block=0.004, runs=15, starts=41, targets=100_000, rejections=1_000_000)
-QUICK = Effort(rounds=9, block=0.002, runs=3, starts=9, targets=10_000, rejections=20_000)
+FULL = Effort(
+    rounds=61,
+    block=0.004,
+    runs=15,
+    starts=41,
+    targets=100_000,
+    rejections=1_000_000,
+    requests=1_000_000,
+    sweep=200,
+    sweeps=3,
+)
+QUICK = Effort(
+    rounds=9, block=0.002, runs=3, starts=9, targets=10_000, rejections=20_000, requests=100_000, sweep=40, sweeps=1
+)
 
 
 class Samples:

@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import signal
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import islice
+from types import ModuleType
 from typing import Any
 
 from labkit import __version__
@@ -126,7 +128,7 @@ def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int) -> Iterator[Resul
     waiting: set[Future[Results]] = set()
 
     def submit(many: int) -> None:
-        with _no_ctrl_c_for_children():
+        with _starting():
             waiting.update(pool.submit(run_chunk, job, chunk) for chunk in islice(rest, many))
 
     whole = False
@@ -167,16 +169,22 @@ def _begin() -> None:
 
 
 @contextmanager
-def _no_ctrl_c_for_children() -> Iterator[None]:
-    """Processes that are started inside do not hear Ctrl-C, not even as they begin; this one hears it afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows: they hear it until `_begin`
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _starting() -> Iterator[None]:
+    """For processes that are started inside: they hear no Ctrl-C, and do not run the caller's script once more.
+
+    Ctrl-C is held back here and not ignored there, since a process hears it before it has begun to ignore it. And a
+    worker needs nothing of the caller's `__main__`: without it a script needs no `if __name__ == "__main__"`.
+    """
+    main = sys.modules["__main__"]
+    held = hasattr(signal, "pthread_sigmask")  # on Windows they hear it until `_begin`
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if held else set()
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        sys.modules["__main__"] = main
+        if held:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # ----------------------------------------------------------------------------------------------------------------- Dask

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from benchmarks import breaker, import_time, measure, memory, peers, retry, run, stack, virtual_time
+from benchmarks import breaker, import_time, measure, memory, peers, retry, run, scenarios, stack, virtual_time
 
 # hyx asks for the time in a way that Python discourages; a peer's manners are not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-TINY = measure.Effort(rounds=3, block=0.0002, runs=2, starts=2, targets=200, rejections=500)
+TINY = measure.Effort(rounds=3, block=0.0002, runs=2, starts=2, targets=200, rejections=500, requests=2000)
 # No call arrives in the instant in which another is cut off: who comes first then is for each to say.
 SHORT = virtual_time.Traffic(rate=37.0, seconds=20.0, outage=(4.0, 12.0), cooldown=3.0)
 
@@ -152,6 +152,33 @@ def test_importing_labkit_brings_nothing_heavy():
     assert not set(import_time.NOT_WANTED) & set(names)
 
 
+@pytest.mark.parametrize(("rate", "duration"), [(19.0, 60.0), (37.0, 120.0)])
+def test_the_scenario_in_simpy_is_the_same_one(rate, duration):
+    """With a constant latency, and no two events at one instant, simpy's numbers are labkit's to the last attempt."""
+    pytest.importorskip("simpy")
+    constant = scenarios.decision(rate=rate, duration=duration, latency=0.053)
+    assert scenarios.by_labkit(constant)["opens"] >= scenarios.REPLICAS
+    assert scenarios.apart(constant) == {}
+    assert scenarios.apart(scenarios.decision(rate=rate, duration=duration), 0.005) == {}
+
+
+def test_scenarios_that_differ_are_found_out():
+    """The comparison with simpy is able to fail."""
+    pytest.importorskip("simpy")
+    without_ties = scenarios.decision(rate=19.0, duration=60.0, latency=0.053)
+    other = without_ties.with_values({"middleware.three_attempts.jitter": "full"})  # which the simulation does not draw
+    assert scenarios.apart(other.with_values({"failure_threshold": 500})) != {}
+
+
+def test_the_section_on_scenarios_prints_every_promise():
+    """Small scenarios run from start to end, the sweep on two processes included, and each promise has its line."""
+    section = scenarios.run(TINY, scenarios.decision(rate=19.0, duration=60.0))
+    printed = run.table(section)
+    for promise in ("the decision scenario, ms", "four times the rate", "cost a request", "a sweep's time on one core"):
+        assert promise in printed
+    assert scenarios.SIMPY in section.samples or "simpy" in printed
+
+
 # -- the measuring
 
 
@@ -197,7 +224,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(run, "QUICK", TINY)
 
 
-@pytest.mark.parametrize("name", [name for name in run.SECTIONS if name != virtual_time.NAME])
+@pytest.mark.parametrize("name", [name for name in run.SECTIONS if name not in (virtual_time.NAME, scenarios.NAME)])
 def test_a_section_prints_its_table_and_every_promise(name, tiny, capsys):
     """Each section runs from start to end, and says whether what is promised holds, or why it cannot say."""
     assert run.main(["--quick", "--only", name]) == 0

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -397,6 +398,17 @@ def test_a_process_that_is_killed_is_a_sentence(short: Any, tmp_path: Path) -> N
     assert set(multiprocessing.active_children()) == before
     table = sweep(short, VARY, seeds=20, jobs=1, out=out)
     assert table.rows == sweep(short, VARY, seeds=20, jobs=1).rows
+
+
+def test_a_script_is_not_run_again_by_its_workers() -> None:
+    """A script that calls sweep() on two processes needs no guard, not even one that comes from standard input."""
+    script = (
+        "from labkit.scenario import sweep\n"
+        "print('begun')\n"
+        "print(len(sweep('trap-error-strings', {'failure_threshold': [2, 3]}, jobs=2).rows))\n"
+    )
+    done = subprocess.run([sys.executable, "-"], input=script, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("begun\n2\n", "")
 
 
 def test_another_labkit_does_not_answer(short: Any) -> None:
