@@ -7,12 +7,12 @@ closed early counts neither way. `probe_timeout` bounds probes only, in a stream
 
 from __future__ import annotations
 
-import logging
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labkit.errors import CircuitBreakerOpenError
+from labkit.middleware._listeners import Listeners
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState, Permit, Rejection
 from labkit.policies.circuit_breaker import Record
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BreakerEvent", "CircuitBreakerMiddleware"]
 
-_logger = logging.getLogger(__name__)
 _ORDINARY, _PROBE = Permit.ORDINARY, Permit.PROBE
 
 
@@ -78,8 +77,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
         self._policy = CircuitBreakerPolicy(
             config.failure_threshold, config.cooldown_period, config.half_open_success_threshold
         )
-        self._listeners: list[Listener] = []
-        self._quiet: list[Listener] = []  # of those, who do not want to hear of ordinary traffic
+        self._listeners: Listeners[BreakerEvent] = Listeners("breaker")
 
     @property
     def config(self) -> CircuitBreakerMiddlewareConfig:
@@ -128,29 +126,17 @@ class CircuitBreakerMiddleware(BoundMiddleware):
             listener: takes a `BreakerEvent`.
             traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic costs nothing.
         """
-        heard = self._listeners if traffic else self._quiet
-        heard.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in heard:
-                heard.remove(listener)
-
-        return unsubscribe
+        return self._listeners.add(listener, traffic)
 
     def _tell(self, kind: str, at: float, target: str, probe: bool) -> None:
         now = self._policy.snapshot(target)
         event = BreakerEvent(kind, at, target, now.state, now.failures, now.successes, probe)
-        quiet = self._quiet if probe or kind == "rejected" or kind in _STATE_CHANGES else ()
-        for listener in (*self._listeners, *quiet):
-            try:
-                listener(event)
-            except Exception:
-                _logger.exception("a listener of the breaker failed on %s", event)
+        self._listeners.tell(event, not (probe or kind == "rejected" or kind in _STATE_CHANGES))
 
     # -- the rule, once for both kinds of call
 
     def _admit(self, target: str, message: str) -> Permit:
-        policy, heard = self._policy, self._listeners or self._quiet
+        policy, heard = self._policy, bool(self._listeners)
         now = self._clock.now()
         before = policy.snapshot(target).state if heard else None
         permit = policy.admit(target, now)
@@ -166,7 +152,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
 
     def _settle(self, target: str, permit: Permit, kind: str) -> None:
         now = self._clock.now()
-        policy, heard = self._policy, self._listeners or self._quiet
+        policy, heard = self._policy, bool(self._listeners)
         before = policy.snapshot(target).state if heard else None
         if kind == "succeeded":
             policy.succeeded(target, permit)
@@ -189,10 +175,11 @@ class CircuitBreakerMiddleware(BoundMiddleware):
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         target = context.name
-        policy, listeners, quiet = self._policy, self._listeners, self._quiet
+        policy, heard = self._policy, self._listeners
+        listeners, quiet = heard.traffic, heard.quiet
         entries = policy.entries  # only a Record in there can mean "not closed": see the policy's contract
         rest, tolerates, succeeded, now = policy.rest, policy.tolerates, policy.succeeded, self._clock.now
-        admit, settle, tell = self._admit, self._settle, self._tell
+        admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
         timeout, limit = self._clock.timeout, self._config.probe_timeout
 
@@ -223,7 +210,12 @@ class CircuitBreakerMiddleware(BoundMiddleware):
                     retry_after = rest(record, now())
                     if retry_after > 0.0:  # made and raised in one: held in a variable, an error is a cycle
                         if quiet:
-                            tell("rejected", now(), target, False)
+                            heard.tell(
+                                BreakerEvent(
+                                    "rejected", now(), target, record.state, record.failures, record.successes, False
+                                ),
+                                False,
+                            )
                         raise CircuitBreakerOpenError(message, target, retry_after)
                     return await watched(admit(target, message), args, kwargs)
             try:
@@ -288,7 +280,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
                 if not settled:  # closed early: a probe's slot is freed, nothing is counted
                     if permit is _PROBE:
                         settle(target, permit, "cancelled")
-                    elif self._listeners:
+                    elif self._listeners.traffic:
                         self._tell("cancelled", self._clock.now(), target, False)
 
         return stream

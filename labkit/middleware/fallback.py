@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labkit.errors import CircuitBreakerOpenError, MiddlewareError, exception_named
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FallbackMiddleware", "Unavailable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(NamedTuple):
     """What a caller is told instead of an answer that nobody has.
 
     Attributes:
@@ -35,7 +33,7 @@ class Unavailable:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as a dictionary, for a tool's JSON."""
-        return asdict(self)
+        return self._asdict()
 
 
 class FallbackMiddleware(BoundMiddleware):
@@ -60,6 +58,7 @@ class FallbackMiddleware(BoundMiddleware):
     ) -> None:
         super().__init__()
         self._config = config
+        self._reason = config.reason
         self._alternative = alternative
         self._alternative_stream = alternative_stream
         if config.alternative is not None and not config.approved:
@@ -87,8 +86,8 @@ class FallbackMiddleware(BoundMiddleware):
         self._alternative_stream = alternative_stream
 
     def _unavailable(self, error: Exception, target: str) -> Unavailable:
-        if self._config.reason:
-            reason = self._config.reason
+        if self._reason:
+            reason = self._reason
         elif isinstance(error, CircuitBreakerOpenError):
             reason = "the circuit breaker is open"
         else:

@@ -18,7 +18,7 @@ from typing import Any
 
 from labkit.config import StackConfig
 from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
-from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack
+from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack, Unavailable
 from labkit.scenario.arrivals import arrivals, merged
 from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Load, Scenario
@@ -92,7 +92,7 @@ class _Run:
         self.outcome = bytearray([len(CALL_OUTCOMES)]) * self.calls
         self.useful = bytearray(self.calls)
         self.invented = bytearray(self.calls)
-        self.left = self.calls
+        self.left = [self.calls]  # in a list, which a request may hold
         self.over = False
 
     # ------------------------------------------------------------------------------------------------- what is built
@@ -167,7 +167,7 @@ class _Run:
         rest = self.scenario.duration - now()
         if rest > 0.0:
             await sleep(rest)
-        if self.left:
+        if self.left[0]:
             with clock.timeout(self.scenario.drain) as limit:
                 try:
                     await self.done.wait()
@@ -190,7 +190,7 @@ class _Run:
         if load.patience is not None:
             call = _patient(self.clock, call, load.patience)
         mark, now = _CALL.set, self.clock.now
-        end, outcome, useful = self.end, self.outcome, self.useful
+        end, outcome, useful, left = self.end, self.outcome, self.useful, self.left
         answered, failed = self._answered, self._failed
         many = len(subjects)
 
@@ -207,11 +207,13 @@ class _Run:
                 if reply.__class__ is StockReply:
                     outcome[number] = SUCCEEDED
                     useful[number] = 1
+                elif reply.__class__ is Unavailable:
+                    outcome[number] = UNAVAILABLE
                 else:
                     answered(number, reply)
             end[number] = now()
-            self.left -= 1
-            if not self.left:
+            left[0] -= 1
+            if not left[0]:
                 self.done.set()
 
         return request
@@ -247,8 +249,8 @@ class _Run:
                 if not whole:
                     self.outcome[number], self.useful[number] = CANCELLED, 0
             self.end[number] = clock.now()
-            self.left -= 1
-            if not self.left:
+            self.left[0] -= 1
+            if not self.left[0]:
                 self.done.set()
 
         return request
