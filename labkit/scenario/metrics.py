@@ -63,13 +63,13 @@ class _Scope:
         calls, attempts = trace.calls, trace.attempts
         self.target = None
         if function is None:
-            self.start: Sequence[float] = calls.start.tolist()
-            self.end: Sequence[float] = calls.end.tolist()
+            self.start: Sequence[float] = calls.start
+            self.end: Sequence[float] = calls.end
             self.outcome = bytes(calls.outcome)
             self.useful = bytes(calls.useful)
             self.invented = sum(calls.invented)
-            self.began: Sequence[float] = attempts.start.tolist()
-            self.ended: Sequence[float] = attempts.end.tolist()
+            self.began: Sequence[float] = attempts.start
+            self.ended: Sequence[float] = attempts.end
             self.admitted = len(set(attempts.call) - {-1})
             return
         number = trace.functions.index(function)
