@@ -172,7 +172,7 @@ def test_scenarios_that_differ_are_found_out():
 
 def test_the_section_on_scenarios_prints_every_promise():
     """Small scenarios run from start to end, the sweep on two processes included, and each promise has its line."""
-    section = scenarios.run(TINY, scenarios.decision(rate=19.0, duration=60.0))
+    section = scenarios.run(TINY, scenarios.decision(rate=20.0, duration=60.0))
     printed = run.table(section)
     for promise in ("the decision scenario, ms", "four times the rate", "cost a request", "a sweep's time on one core"):
         assert promise in printed
@@ -242,6 +242,25 @@ def test_the_simulations_print_their_table():
     assert virtual_time.KERNEL in printed
     assert "All agree on" in printed
     assert len(section.samples[virtual_time.KERNEL]) == TINY.runs
+
+
+def test_pictures_print_their_table():
+    """The section on pictures finds every redraw sound and new before it times them, beside matplotlib's ways."""
+    runs = pictures.runs(rate=20.0, seconds=30.0)
+    section = pictures.run(TINY, runs, calls=600)
+    printed = run.table(section)
+    for name in (pictures.REDRAW, pictures.FINE, pictures.SVG, pictures.FIGURE, pictures.MOVED):
+        assert name in printed
+    assert [bound.limit for bound in section.bounds] == [pictures.LIMIT]
+
+
+def test_a_redraw_of_the_same_data_is_found_out():
+    """The checks before the timing are able to fail: equal pictures, and runs of another size."""
+    one, *_ = pictures.runs(rate=20.0, seconds=30.0)
+    with pytest.raises(AssertionError, match="two redraws gave the same picture"):
+        pictures.check((one, one), 600)
+    with pytest.raises(AssertionError, match="a run has 600 calls where 601 were due"):
+        pictures.check((one,), 601)
 
 
 def test_figures_of_two_pythons_share_a_file(tiny, tmp_path, capsys):
