@@ -23,11 +23,13 @@ from tests.plots.synthetic import outage
 
 NAME = "pictures"
 REDRAW = "labkit: trace to PNG"
+FINE = "labkit: trace to PNG, scale 2"
 SVG = "labkit: trace to SVG"
 ONCE = "labkit: trace to PNG, nothing kept"
 FIGURE = "matplotlib: a figure anew"
 MOVED = "matplotlib: artists moved"
 LIMIT = 20.0  # ms
+SCALE = 1.5  # pixels of the file for one of the picture, for all but one
 CALLS = 24_000
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -51,7 +53,7 @@ def figure(data: Binned) -> tuple[Any, list[Any]]:
     """A figure of the same panels, and its lines."""
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(8.6, 6.5), dpi=200, layout=None)
+    made = Figure(figsize=(8.6, 6.53), dpi=100 * SCALE)
     panels = made.subplots(5, 1, sharex=True)
     for panel, name in zip(panels, ("callers", "breaker", "attempts", "in flight", "latency"), strict=True):
         panel.set_ylabel(name)
@@ -111,12 +113,12 @@ def matplotlib_moved(trace: Trace) -> Callable[[Trace], bytes]:
 
 def check(traces: tuple[Trace, ...], calls: int = CALLS) -> None:
     """What is timed is what is claimed."""
-    canvas = Canvas()
+    canvas = Canvas(SCALE)
     files = [canvas.png(trace_timeline(trace)) for trace in traces]
     for trace, file in zip(traces, files, strict=True):
         assert len(trace.calls) == calls, f"a run has {len(trace.calls)} calls where {calls} were due"
         assert file.startswith(PNG), "a redraw did not give a PNG"
-        assert file == Canvas().png(trace_timeline(trace)), "what a canvas keeps got into a picture"
+        assert file == Canvas(SCALE).png(trace_timeline(trace)), "what a canvas keeps got into a picture"
     assert len(set(files)) == len(files), "two redraws gave the same picture"
 
 
@@ -126,14 +128,15 @@ def run(effort: Effort, traces: tuple[Trace, ...] = (), calls: int = CALLS) -> S
     section = Section(
         NAME,
         f"redrawing the timeline of {calls:,} requests with changed data, 860 × {trace_timeline(traces[0]).height:.0f} "
-        "pixels at a scale of 2",
+        f"pixels at a scale of {SCALE:g}",
         ("µs a picture", "median", "least", "spread", f"/ {FIGURE.split(':')[0]}"),
     )
-    canvas = Canvas()
+    canvas, fine = Canvas(SCALE), Canvas(2.0)
     cases: dict[str, Callable[[], object]] = {
         REDRAW: redraws(traces, lambda trace: canvas.png(trace_timeline(trace))),
+        FINE: redraws(traces, lambda trace: fine.png(trace_timeline(trace))),
         SVG: redraws(traces, lambda trace: trace_timeline(trace).svg(themed=True)),
-        ONCE: redraws(traces, lambda trace: trace_timeline(trace).png()),
+        ONCE: redraws(traces, lambda trace: trace_timeline(trace).png(SCALE)),
     }
     try:
         cases |= {FIGURE: redraws(traces, matplotlib_figure), MOVED: redraws(traces, matplotlib_moved(traces[0]))}

@@ -1,8 +1,8 @@
 """A trace counted into bins of time, for the pictures that draw it.
 
 numpy reads the trace's columns where they lie. It, and what else is heavy, is imported when a trace is first counted:
-whoever wants a state diagram should not pay for it. Counts are whole numbers, and percentiles are values of the trace,
-so the same trace gives the same bins everywhere.
+whoever wants a state diagram should not pay for it. Counts are whole numbers, and percentiles are values of the trace
+(to the nanosecond), so the same trace gives the same bins everywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = ["Axis", "Binned", "Ribbon", "axis_of", "binned", "round_step"]
 _FEW = 8  # calls a bin, below which a rate says more about the bins than about the traffic
 _LEAST = 25  # bins, however few calls
 _SERVICES = 3
+_BITS = 48  # for nanoseconds: three days
 
 
 class Axis(NamedTuple):
@@ -141,7 +142,7 @@ def binned(trace: Trace, axis: Axis) -> Binned:
 
     calls = trace.calls
     start, end = _floats(calls.start), _floats(calls.end)
-    over = end == end
+    over = (end == end) & (start == start)
     took, kinds = (end - start)[over].clip(0.0), _kinds(np.asarray(calls.outcome)[over], np.asarray(calls.useful)[over])
     in_all = np.bincount(kinds, minlength=len(_KINDS)).tolist()
     inside, ended_in = _bins(end[over], axis)
@@ -242,13 +243,14 @@ def _percentiles(
     """
     import numpy as np
 
-    order = np.argsort(values)  # equal values are alike, so it need not be stable
-    whole = [float(values[order[max(0, ceil(share * values.size - 1e-9) - 1)]]) if values.size else None
-             for share in shares]  # fmt: skip
-    where = np.full(values.size, count, np.uint16)
-    where[inside] = bins
-    # Small whole numbers are sorted in linear time.
-    ranked = values[order[np.argsort(where[order], kind="stable")]]
+    ranks = [max(0, ceil(share * values.size - 1e-9) - 1) for share in shares]
+    whole: list[float | None] = [None] * len(ranks)
+    if values.size:
+        whole = [float(np.partition(values, rank)[rank]) for rank in ranks]
+    # Sorted as whole numbers, a bin in the upper bits and nanoseconds in the lower: faster than by two keys.
+    keys = (bins << _BITS) + np.minimum(values[inside] * 1e9, 2.0**_BITS - 1.0).round().astype(np.int64)
+    keys.sort()
+    ranked = (keys & ((1 << _BITS) - 1)) / 1e9
     many = np.bincount(bins, minlength=count)
     first = np.cumsum(many) - many
     found = []

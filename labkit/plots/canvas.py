@@ -51,6 +51,7 @@ class Canvas:
         self._textures: dict[tuple[str, Ramp], PillowImage] = {}
         self._colours: dict[RGB, int] = {}
         self._rgb: list[RGB] = []
+        self._mixtures: dict[tuple[RGB, int, float], int] = {}
         self._ramps: dict[tuple[RGB, RGB], Ramp] = {}
 
     def png(self, picture: Picture) -> bytes:
@@ -65,9 +66,11 @@ class Canvas:
             self._textures.clear()
         self._colours.clear()
         self._rgb.clear()
+        self._mixtures.clear()
         self._ramps.clear()
         # To pillow it is shades of grey until it is drawn: those carry no palette from one piece to the next.
         self._image = Image.new("L", size, self._number(_rgb_of("paper")))
+        self._pixels: Any = self._image.load()
         self._pen = ImageDraw.Draw(self._image)
         if len(self._stamps) > _KEPT:
             self._stamps.clear()
@@ -144,7 +147,7 @@ class Canvas:
         for share, where in shares:
             turned = list(range(256))
             for number in present:
-                turned[number] = self._number(_mix(ink, self._rgb[number], share))
+                turned[number] = self._mixed(ink, number, share)
             self._image.paste(beneath.point(turned), (left, top), where)
 
     def _line(self, line: Line) -> None:
@@ -194,12 +197,12 @@ class Canvas:
         scale = self._scale
         # Moved by whole pixels, so that a mark looks alike wherever it stands.
         left, top = floor(x0 * scale) - 1, floor(y0 * scale) - 1
-        (home,) = moved([shape], -left / scale, -top / scale)
-        key = _rounded(home)
+        key = _key(shape, left / scale, top / scale)
         parts = self._stamps.get(key)
         if parts is None:
+            (home,) = moved([shape], -left / scale, -top / scale)
             size = (ceil((x1 - x0) * scale) + 3, ceil((y1 - y0) * scale) + 3)
-            parts = self._stamps[key] = _stamps(key, size, scale)
+            parts = self._stamps[key] = _stamps(_rounded(home), size, scale)
         for number, (ink, stamp) in enumerate(parts):
             self._lay((key, number), stamp, ink, left, top, (left + stamp[0].width // 2, top + stamp[0].height // 2))
 
@@ -207,7 +210,7 @@ class Canvas:
         levels, mask = stamp
         width, height = self._image.size
         pixel = (min(width - 1, max(0, beneath[0])), min(height - 1, max(0, beneath[1])))
-        ramp = self._ramp(ink, self._rgb[self._image.getpixel(pixel)])
+        ramp = self._ramp(ink, self._rgb[self._pixels[pixel]])
         coloured = self._stamps.get((key, ramp))
         if coloured is None:
             coloured = self._stamps[key, ramp] = levels.point(_by_level(ramp))
@@ -225,6 +228,12 @@ class Canvas:
             else:
                 found = min(range(_MOST), key=lambda one: _apart(self._rgb[one], colour))
             self._colours[colour] = found
+        return found
+
+    def _mixed(self, ink: RGB, number: int, share: float) -> int:
+        found = self._mixtures.get((ink, number, share))
+        if found is None:
+            found = self._mixtures[ink, number, share] = self._number(_mix(ink, self._rgb[number], share))
         return found
 
     def _ramp(self, ink: RGB, ground: RGB) -> Ramp:
@@ -307,6 +316,14 @@ def _extent(shape: Shape) -> tuple[float, float, float, float]:
         return (shape.x - reach, shape.y - reach, shape.x + shape.width + reach, shape.y + shape.height + reach)
     columns, rows = [x for x, _ in shape.points], [y for _, y in shape.points]
     return (min(columns) - reach, min(rows) - reach, max(columns) + reach, max(rows) + reach)
+
+
+def _key(shape: Shape, dx: float, dy: float) -> tuple[Any, ...]:
+    """What tells a shape from others, wherever it stands."""
+    if isinstance(shape, Line):
+        places = tuple([(round(x - dx, 3), round(y - dy, 3)) for x, y in shape.points])
+        return (places, shape.stroke, shape.line, shape.dash, shape.curved, shape.closed, shape.fill)
+    return (_rounded(moved([shape], -dx, -dy)[0]),)
 
 
 def _rounded(shape: Shape) -> Shape:

@@ -434,7 +434,8 @@ def _row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
             wide = width_of(text, SIZE_TICK, bold=True) + 10.0
             if wide <= end - start:
                 x = round(start, 2)
-                words.append(Box(x, y + 1.5, wide, high - 3.0, 3.0, fill=style.colour))
+                if style.texture != "solid":
+                    words.append(Box(x, y + 1.5, wide, high - 3.0, fill=style.colour))
                 words.append(Words(x + 5.0, y + high / 2 + 4.0, text, SIZE_TICK, ink="#FFFFFF", bold=True))
                 break
     marks: list[Shape] = []

@@ -9,7 +9,19 @@ import sys
 
 import pytest
 
-from benchmarks import breaker, import_time, measure, memory, peers, retry, run, scenarios, stack, virtual_time
+from benchmarks import (
+    breaker,
+    import_time,
+    measure,
+    memory,
+    peers,
+    pictures,
+    retry,
+    run,
+    scenarios,
+    stack,
+    virtual_time,
+)
 
 # hyx asks for the time in a way that Python discourages; a peer's manners are not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

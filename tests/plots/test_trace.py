@@ -158,7 +158,7 @@ def test_the_ribbon_has_a_row_a_replica_and_its_states_in_order() -> None:
     colours = {style.colour: name for name, style in STATES.items()}
     rows: dict[float, list[Box]] = {}
     for shape in made.shapes:
-        if isinstance(shape, Box) and shape.fill in colours and shape.radius == 0.0 and shape.height > 12.0:
+        if isinstance(shape, Box) and shape.fill in colours and shape.height > 15.0:
             rows.setdefault(shape.y, []).append(shape)
     assert len(rows) == 4
     for row in rows.values():
