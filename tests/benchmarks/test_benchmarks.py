@@ -236,7 +236,9 @@ def tiny(monkeypatch):
     monkeypatch.setattr(run, "QUICK", TINY)
 
 
-@pytest.mark.parametrize("name", [name for name in run.SECTIONS if name not in (virtual_time.NAME, scenarios.NAME)])
+@pytest.mark.parametrize(
+    "name", [name for name in run.SECTIONS if name not in (virtual_time.NAME, scenarios.NAME, pictures.NAME)]
+)
 def test_a_section_prints_its_table_and_every_promise(name, tiny, capsys):
     """Each section runs from start to end, and says whether what is promised holds, or why it cannot say."""
     assert run.main(["--quick", "--only", name]) == 0
