@@ -155,6 +155,19 @@ def test_the_trace_is_written_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert second["title"] == "The same without a breaker"
 
 
+def test_the_readmes_runs_print_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command of README.md's section on scenarios prints the lines that follow it there, in that order."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    section = readme.partition("\n## Scenarios\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```\n\$ labkit ([^\n]+)\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        assert main(command.split()) == 0
+        printed = iter(capsys.readouterr().out.splitlines())
+        for line in shown.splitlines():
+            assert line == "..." or line in printed  # `in` goes on from the line that was found last
+
+
 # --------------------------------------------------------------------------------------------------------- comparison
 
 
