@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Axis", "Binned", "Ribbon", "axis_of", "binned", "round_step"]
 
 _FEW = 8  # calls a bin, below which a rate says more about the bins than about the traffic
-_LEAST = 25  # bins, however few calls
+_FEW_IN_LESS = 40  # the same for bins of less than a second, since rates are told by the second
+_LEAST = 20  # bins, however few calls
 _SERVICES = 3
 _BITS = 48  # for nanoseconds: three days
 
@@ -120,7 +121,7 @@ def axis_of(traces: Sequence[Trace], *, most: int = 200) -> Axis:
     until = max([_end_of(trace) for trace in traces])
     step = round_step(until / most)
     calls = max((len(trace.calls) for trace in traces), default=0)
-    while calls * step / until < _FEW:
+    while calls * step / until < (_FEW if step >= 1.0 or until < _LEAST else _FEW_IN_LESS):
         wider = round_step(step * 1.5)
         if until / wider < _LEAST:
             break

@@ -144,7 +144,7 @@ def _table(numbers: dict[str, list[tuple[str, str, str]]], names: Sequence[str],
     shapes: list[Shape] = [
         Words(columns[1], y, _cut(names[0], room, SIZE_LABEL), SIZE_LABEL, "end", bold=True),
         Words(columns[2], y, _cut(names[1], room, SIZE_LABEL), SIZE_LABEL, "end", bold=True),
-        Line(((10.0, y + 7.0), (width - MARGIN, y + 7.0)), "faint", 1.0),
+        Line(((10.0, y + 7.0), (width - MARGIN, y + 7.0)), "grid", 1.0),
     ]
     y += 8.0
     for rows in numbers.values():

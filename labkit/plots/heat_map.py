@@ -87,7 +87,11 @@ def heat_map(
                 middle = (round(x0 + inner[0] / 2, 2), round(y0 + inner[1] / 2 + size * 0.36, 2))
                 shapes.append(Words(*middle, text_of(number), size, "middle", ink=ink, bold=number == aim))
             if number == aim:
-                outlined.append(Box(x0 - 1.0, y0 - 1.0, wide, high, stroke="text", line=2.5))
+                # Dark inside of the page's own ink: one of the two is seen in either theme.
+                outlined.append(
+                    Box(x0 + 1.0, y0 + 1.0, round(wide - 4.0, 2), round(high - 4.0, 2), stroke="#000000", line=1.5)
+                )
+                outlined.append(Box(x0 - 1.0, y0 - 1.0, round(wide, 2), round(high, 2), stroke="text", line=2.5))
     shapes += outlined
     bottom = round(top + len(rows) * high, 2)
     names = [_cut(_label(column), max(wide, 90.0) - 8.0) for column in columns]
@@ -139,7 +143,7 @@ def sweep_line(
     distance = round_step(span / 5.0)
     mark = -floor(-base / distance) * distance
     while mark <= base + span:
-        shapes.append(Line(((left, up(mark)), (right, up(mark))), "faint", 1.0))
+        shapes.append(Line(((left, up(mark)), (right, up(mark))), "grid", 1.0))
         shapes.append(Words(left - 6.0, up(mark) + 4.0, f"{round(mark, 10):,.10g}", SIZE_TICK, "end", ink="muted"))
         mark += distance
     text_of = _words_for([_median(numbers) for _, numbers in found])

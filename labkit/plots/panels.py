@@ -160,8 +160,9 @@ def draw_panels(
         for fault in faults:
             x0, x1 = frame.at(fault.start), frame.at(fault.end)
             if x1 - x0 >= 0.5:
-                shapes.append(Box(x0, y, x1 - x0, high, fill="band"))
-        if frame.ticks:
+                # A little short, so that two in a row are two.
+                shapes.append(Box(x0, y, round(max(0.5, x1 - x0 - 1.0), 2), high, fill="band"))
+        if frame.ticks and name != "breaker":
             shapes.append(Words(_EDGE, y - 7.0, *_name(name)))
         shapes += draw[name](data, frame, scales, y)
         y += high + GAP
@@ -208,7 +209,7 @@ def draw_strip(frame: Frame, faults: Sequence[Fault], y: float) -> list[Shape]:
         x0, x1 = frame.at(fault.start), frame.at(fault.end)
         base = y + STRIP - 17.0 * fault.row
         if x1 - x0 >= 0.5:
-            shapes.append(Line(((x0, base), (x1, base)), "muted", 2.0))
+            shapes.append(Line(((x0, base), (max(x0 + 0.5, x1 - 2.0), base)), "muted", 2.0))
         wide = width_of(fault.words, SIZE_LABEL)
         start = round(max(frame.left, min(x0, frame.right - wide)), 2)
         if fault.words and start >= taken.get(fault.row, 0.0) and wide <= frame.right - frame.left:
@@ -282,7 +283,7 @@ def _in_flight(data: Binned, frame: Frame, scales: Scales, top: float) -> list[S
 
     high = HEIGHTS["in flight"]
     upper = scales.in_flight * _HEADROOM
-    shapes = _grid(frame, top, high, upper, most=1)
+    shapes = _grid(frame, top, high, upper, most=1, whole=True)
     lines = {name: top + high - level * (high / upper) for name, level in data.in_flight.items()}
     shapes += _lines(frame, lines, "in_flight", top + high)
     labels = _Labels(frame, top, top + high)
@@ -322,15 +323,13 @@ def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
         return np.where(seconds == seconds, np.minimum(y, top + high - 1.0), np.nan)
 
     shapes: list[Shape] = []
-    above = top + high if scales.at_once else top + high + 20.0
-    ticks = [(above, "0")] if scales.at_once else []
+    ticks = [(top + high, "0")] if scales.at_once else []
     for seconds in _round_seconds(*scales.latency):
         y = round(top + high - zero - (log10(seconds) - low) * unit, 2)
-        if y < above - 11.0 and y > top + 6.0:
+        if y > top + 6.0 and all(abs(y - other) >= 11.0 for other, _ in ticks):
             ticks.append((y, f"{seconds:g}"))
-            above = y
     for y, text in ticks:
-        shapes.append(Line(((frame.left, y), (frame.right, y)), "faint", 1.0))
+        shapes.append(Line(((frame.left, y), (frame.right, y)), "grid", 1.0))
         if frame.ticks:
             shapes.append(Words(frame.left - 6.0, y + 4.0, text, SIZE_TICK, "end", ink="muted"))
     lines = {"p95": place(data.p95), "median": place(data.median)}
@@ -349,10 +348,10 @@ def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
 
 
 def _round_seconds(low: float, high: float) -> list[float]:
-    """Round times between two: powers of ten, or 1, 2 and 5 of each where those are few."""
+    """Round times between two: the powers of ten, and where those are few, then 2 and 5 times those."""
     powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 1)
     few = log10(high) - log10(low) < 2.0
-    steps = [factor * 10.0**power for power in powers for factor in ((1, 2, 5) if few else (1,))]
+    steps = [factor * 10.0**power for factor in ((1, 2, 5) if few else (1,)) for power in powers]
     return [float(f"{step:g}") for step in steps if low <= step <= high]
 
 
@@ -375,16 +374,20 @@ def seconds_words(value: float) -> str:
 def _breaker(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
     high = HEIGHTS["breaker"]
     ribbons = data.ribbons
-    if not ribbons:
-        return [_nothing(data.quiet, frame, top + high / 2)]
     groups: dict[tuple[str, str], list[Ribbon]] = {}
     for ribbon in ribbons:
         groups.setdefault((ribbon.breaker, ribbon.target), []).append(ribbon)
     shapes: list[Shape] = []
     right = frame.right
-    if frame.key:
+    if frame.key and ribbons:
         shapes, right = draw_key(ribbons, frame.right, top - 7.0)
-    shapes += _whose(ribbons, frame, top - 7.0, right, len(groups))
+    whose = _whose(ribbons, frame, right, len(groups))
+    if frame.ticks:
+        shapes.append(Words(_EDGE, top - 7.0, "breaker", SIZE, bold=True, tail=whose))
+    elif whose:
+        shapes.append(Words(frame.left, top - 7.0, whose, SIZE_SMALL, ink="muted"))
+    if not ribbons:
+        return [*shapes, _nothing(data.quiet, frame, top + high / 2)]
     if len(ribbons) > _ROWS:
         return shapes + _shares(ribbons, frame, top, high)
     captions = len(groups) if 1 < len(groups) <= 3 else 0
@@ -494,7 +497,7 @@ def _shares(ribbons: Sequence[Ribbon], frame: Frame, top: float, high: float) ->
         codes = np.array([names.index(state) for _, state in ribbon.states])[places]
         count[codes, np.arange(columns)] += 1.0
     upper = len(ribbons) * 1.02
-    shapes = _grid(frame, top, high, upper, most=2)
+    shapes = _grid(frame, top, high, upper, most=2, whole=True)
     wide = Frame(frame.left, frame.right, Axis(frame.axis.end / columns, columns))
     base = np.full(columns, top + high)
     for row, style in enumerate(STATES.values()):
@@ -534,26 +537,29 @@ def draw_key(ribbons: Sequence[Ribbon], right: float, y: float) -> tuple[list[Sh
     return shapes, x
 
 
-def _whose(ribbons: Sequence[Ribbon], frame: Frame, y: float, right: float, groups: int) -> list[Shape]:
-    """Which breakers these are, in the panel's head."""
-    start = _EDGE + width_of("breaker", SIZE, bold=True) + 2.0 if frame.ticks else frame.left
+def _whose(ribbons: Sequence[Ribbon], frame: Frame, right: float, groups: int) -> str:
+    """Which breakers these are, as far as there is room for it in the panel's head."""
+    if not ribbons:
+        return ""
+    start = _EDGE + width_of("breaker", SIZE, bold=True) + SIZE / 2 if frame.ticks else frame.left
     replicas = max(ribbon.replica for ribbon in ribbons) + 1
     name = ribbons[0].breaker if groups == 1 else f"{groups} breakers"
-    rows = f"{name}, one row a replica" if len(ribbons) <= _ROWS and replicas > 1 else f"{name}, {replicas} replicas"
-    for text in (rows, name):
-        if start + width_of(text, SIZE_SMALL) <= right:
-            return [Words(round(start, 2), y, text, SIZE_SMALL, ink="muted")]
-    return []
+    rows = f"{name}, one row a replica" if len(ribbons) <= _ROWS else f"{name}, {replicas} replicas"
+    for text in (rows, name) if replicas > 1 else (name,):
+        if start + width_of(text, SIZE) <= right:
+            return text
+    return ""
 
 
 # -- pieces
 
 
-def _grid(frame: Frame, top: float, high: float, upper: float, most: int = 2) -> list[Shape]:
-    """The lines from which values are read off, at round numbers; zero is the panel's lower edge."""
+def _grid(frame: Frame, top: float, high: float, upper: float, most: int = 2, *, whole: bool = False) -> list[Shape]:
+    """The lines from which values are read off, at round (or whole) numbers; zero is the panel's lower edge."""
     step = round_step(upper / _HEADROOM / most / 2.0)
     if upper / _HEADROOM / step >= 1.5 * most + 1.0:
         step = round_step(step * 1.5)
+    step = max(1.0, step) if whole else step
     shapes: list[Shape] = []
     count = floor(upper / step + 1e-9)
     for index in range(count + 1):
@@ -561,7 +567,7 @@ def _grid(frame: Frame, top: float, high: float, upper: float, most: int = 2) ->
         y = round(top + high - value * (high / upper), 2)
         if index and y - top < 8.0:
             break
-        shapes.append(Line(((frame.left, y), (frame.right, y)), "faint", 1.0))
+        shapes.append(Line(((frame.left, y), (frame.right, y)), "grid", 1.0))
         if frame.ticks:
             text = f"{value:,.6g}" if value < 1e5 else f"{value:,.0f}"
             shapes.append(Words(frame.left - 6.0, y + 4.0, text, SIZE_TICK, "end", ink="muted"))

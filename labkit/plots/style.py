@@ -123,7 +123,7 @@ LINES: Mapping[str, LineStyle] = MappingProxyType(
 OTHER_STATE = StateStyle("", "#6B7280", "solid")
 
 # What is not a state or a mark: by its role, so that the same drawing can take a theme's colours or a file's.
-INKS = ("text", "muted", "line", "faint", "panel", "paper", "band")
+INKS = ("text", "muted", "line", "faint", "panel", "paper", "band", "grid")
 
 #: How far apart and how thick (radius of a dot), in pixels. Boxes are small and coarse; areas are large and fine.
 TEXTURES: Mapping[str, tuple[float, float]] = MappingProxyType(
@@ -140,6 +140,7 @@ PAPER: Mapping[str, str] = MappingProxyType(
         "panel": "#F5F6F8",
         "paper": "#FFFFFF",
         "band": "#FBEDE2",
+        "grid": "#D9DDE3",
     }
 )
 
@@ -153,6 +154,7 @@ THEMED: Mapping[str, str] = MappingProxyType(
         "panel": "var(--labkit-panel, transparent)",
         "paper": "var(--labkit-paper, transparent)",
         "band": "var(--labkit-band, rgba(194, 78, 0, 0.13))",
+        "grid": "var(--labkit-grid, rgba(127, 127, 127, 0.3))",
     }
 )
 

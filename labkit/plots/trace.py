@@ -110,15 +110,14 @@ def describe(trace: Trace, data: Binned) -> str:
         last = [STATES[ribbon.states[-1][1]].word for ribbon in data.ribbons]
         end = ", ".join(f"{last.count(word)} {word}" for word in dict.fromkeys(last))
         times = "once" if len(opened) == 1 else f"{len(opened):,} times"
-        probes = "1 probe" if counts["probes"] == 1 else f"{counts['probes']:,} probes"
-        sentences.append(
-            f"Breakers opened {times}, first at {min(opened):.1f} s, and sent {probes}; at the end: {end}."
-        )
+        probes = {0: "", 1: ", and sent 1 probe"}.get(counts["probes"], f", and sent {counts['probes']:,} probes")
+        sentences.append(f"Breakers opened {times}, first at {min(opened):.1f} s{probes}; at the end: {end}.")
     elif trace.breakers:
         sentences.append("No breaker opened.")
     for name, (peak, _) in data.attempts_peak.items():
         most = data.in_flight_peak[name][0]
-        sentences.append(f"{name} saw at most {peak:,} attempts a second and {most:,} at once.")
+        attempts = "attempt" if peak == 1 else "attempts"
+        sentences.append(f"{name} saw at most {peak:,} {attempts} a second and {most:,} at once.")
     half, tail = data.latency
     if half is not None and tail is not None:
         sentences.append(f"Half of the calls took up to {seconds_words(half)}, 95 % up to {seconds_words(tail)}.")
