@@ -53,8 +53,24 @@ _HOMES = {
         "WindowCircuitBreakerMiddleware",
     ),
     "labkit.services": ("PartsAdapter", "PartsAvailability"),
-    "labkit.scenario": ("BreakerSession", "call_in_turn"),
-    "labkit.plots": ("call_timeline", "layers_of", "onion"),
+    "labkit.scenario": (
+        "BreakerSession",
+        "call_in_turn",
+        "load_scenario",
+        "metrics",
+        "run_scenario",
+        "scenario_names",
+        "sweep",
+    ),
+    "labkit.plots": (
+        "call_timeline",
+        "comparison",
+        "heat_map",
+        "layers_of",
+        "onion",
+        "sweep_line",
+        "trace_timeline",
+    ),
     "labkit.widgets": ("state_stepper",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -93,6 +93,19 @@ class CircuitBreakerMiddleware(BoundMiddleware):
         """All five read-outs at once, without waiting. labkit's own."""
         return self._policy.snapshot(target)
 
+    def at_rest(self, target: str) -> bool:
+        """Whether the target is closed and nothing is kept of it, so that a success changes nothing. labkit's own."""
+        return target not in self._policy.entries
+
+    def rejects(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected for a cooldown that is not over. labkit's own."""
+        entry = self._policy.entries.get(target)
+        return isinstance(entry, Record) and self._policy.rest(entry, at) > 0.0
+
+    def succeeded(self, target: str) -> None:
+        """Count the success of an ordinary call that is accounted for elsewhere. labkit's own."""
+        self._settle(target, _ORDINARY, "succeeded")
+
     # -- read-outs, as the toolkit has them; asking for a target does not create it
 
     async def get_state(self, target: str) -> CircuitBreakerState:

@@ -80,6 +80,10 @@ class FallbackMiddleware(BoundMiddleware):
         """Whether it runs at all; read once, when a chain is built."""
         return self._config.enabled
 
+    def answers(self, error: Exception) -> bool:
+        """Whether this error would be answered with an explicit outcome."""
+        return self._policy.decide(error) is FallbackDecision.SAY_UNAVAILABLE
+
     def connect(self, alternative: CallNext | None, alternative_stream: CallNextStream | None) -> None:
         """Say what the alternative is, once the whole stack is known."""
         self._alternative = alternative

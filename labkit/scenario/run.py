@@ -22,6 +22,7 @@ from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack, 
 from labkit.scenario.arrivals import arrivals, merged
 from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Load, Scenario
+from labkit.scenario.skip import SkipAhead
 from labkit.scenario.trace import (
     ATTEMPT_OUTCOMES,
     CALL_OUTCOMES,
@@ -44,6 +45,7 @@ __all__ = ["run_scenario"]
 
 Progress = Callable[[float], object]
 
+_AT_ONCE = 24  # arrivals
 _CALL: ContextVar[int] = ContextVar("labkit_scenario_call", default=-1)
 
 SUCCEEDED, UNAVAILABLE, REJECTED, TIMEOUT, FAILED, CANCELLED = range(len(CALL_OUTCOMES))
@@ -56,21 +58,23 @@ _ASSISTANT = "research_assistant"
 _QUESTION = ("How many HX-2040 are in stock, and how is the seal replaced?",)
 
 
-def run_scenario(scenario: Scenario, *, progress: Progress | None = None) -> Trace:
+def run_scenario(scenario: Scenario, *, progress: Progress | None = None, skip: bool = True) -> Trace:
     """Run it, from its seed: the same scenario gives the same trace, to the byte.
 
     Args:
         scenario: what to run.
         progress: told the share that is done, from 0 to 1, about two hundred times.
+        skip: write down, instead of running, the calls of stretches in which every call goes the same known way: see
+            `labkit.scenario.skip`. The trace is the same either way, to the byte.
 
     Raises:
         MiddlewareError: the stack cannot be built.
     """
-    return _Run(scenario, progress).run()
+    return _Run(scenario, progress, skip).run()
 
 
 class _Run:
-    def __init__(self, scenario: Scenario, progress: Progress | None) -> None:
+    def __init__(self, scenario: Scenario, progress: Progress | None, skip: bool) -> None:
         self.scenario = scenario
         self.progress = progress
         self.clock = clock = VirtualClock()
@@ -94,6 +98,7 @@ class _Run:
         self.invented = bytearray(self.calls)
         self.left = [self.calls]  # in a list, which a request may hold
         self.over = False
+        self.skip = SkipAhead(self) if skip else None
 
     # ------------------------------------------------------------------------------------------------- what is built
 
@@ -153,17 +158,28 @@ class _Run:
 
     async def _main(self) -> float:
         clock, start, load_of, replica_of = self.clock, self.start, self.load_of, self.replica
-        now, sleep, begin = clock.now, clock.sleep, clock.start
+        now, sleep, begin = clock.now, clock.sleep, clock.start_at
         self.done = clock.event()
         requests = [[self._request_of(load, stack) for stack in self.stacks] for load in self.scenario.workload]
-        progress, every = self.progress, max(1, self.calls // 200)
-        for number in range(self.calls):
-            gap = start[number] - now()
-            if gap > 0.0:
-                await sleep(gap)
-            begin(requests[load_of[number]][replica_of[number]](number))
-            if progress is not None and number % every == 0:
-                progress(number / self.calls)
+        progress, calls = self.progress, self.calls
+        told, number = 0.0, 0
+        if progress is not None:
+            progress(0.0)
+        while number < calls:
+            if self.skip is not None:
+                number = self.skip.ahead(number)
+            # A few arrivals at a time, each at its very second; then the clock plays until shortly before the next.
+            after = min(number + _AT_ONCE, calls)
+            while after < calls and start[after] == start[after - 1]:
+                after += 1
+            for one in range(number, after):
+                begin(start[one], requests[load_of[one]][replica_of[one]](one), one)
+            number = after
+            if number < calls:
+                await sleep((start[number - 1] + start[number]) / 2 - now())
+            if progress is not None and number >= told:
+                progress(number / calls)
+                told = number + calls / 200
         rest = self.scenario.duration - now()
         if rest > 0.0:
             await sleep(rest)
@@ -181,7 +197,7 @@ class _Run:
     def _request_of(self, load: Load, stack: Stack) -> Callable[[int], Coroutine[Any, Any, None]]:
         """The coroutine function of one call of this load on one replica."""
         function = load.function
-        subjects = load.subjects or self._usual_subjects(function)
+        subjects = self.subjects_of(load)
         if load.mode == "stream":
             return self._stream_of(load, stack, subjects)
         call = stack.caller(function)
@@ -254,6 +270,21 @@ class _Run:
                 self.done.set()
 
         return request
+
+    def service_behind(self, function: str) -> Any:
+        """The service that a function calls; None for one that each replica has of its own."""
+        config = self.scenario.stack.functions[function]
+        return self.shared.get(service_of(function, config, self.scenario.services) or "")
+
+    def subjects_of(self, load: Load) -> tuple[str, ...]:
+        """What a load asks for, in turn."""
+        return load.subjects or self._usual_subjects(load.function)
+
+    def ended(self, many: int) -> None:
+        """So many calls have ended, of which nobody else tells."""
+        self.left[0] -= many
+        if many and not self.left[0]:
+            self.done.set()
 
     def _usual_subjects(self, function: str) -> tuple[str, ...]:
         config = self.scenario.stack.functions[function]
@@ -390,19 +421,19 @@ class _Recorder:
         self._clock = clock
         self.middleware: dict[str, int] = {}
         self.targets: dict[str, int] = {}
-        self._attempts: list[array[Any]] = [
+        self.attempt_columns: list[array[Any]] = [
             array(code) for code in "iHdddB"
         ]  # call, service, start, served, end, outcome
         self._probes: list[array[Any]] = [
             array(code) for code in "HHHddB"
         ]  # middleware, target, replica, start, end, outcome
-        self._flying: dict[tuple[int, int, int, int], int] = {}  # middleware, target, replica, call: row
-        self._rejections: list[array[Any]] = [array(code) for code in "dHHHiB"]
+        self.flying: dict[tuple[int, int, int, int], int] = {}  # middleware, target, replica, call: row
+        self.rejection_columns: list[array[Any]] = [array(code) for code in "dHHHiB"]
         self._transitions: list[array[Any]] = [array(code) for code in "dHHHB"]
 
     def follow_service(self, service: Any, number: int) -> None:
         """Hear of each attempt at its end, in its own task."""
-        call, place, start, served, end, outcome = (column.append for column in self._attempts)
+        call, place, start, served, end, outcome = (column.append for column in self.attempt_columns)
         whose, codes = _CALL.get, _ATTEMPT_OUTCOME
 
         def record(attempt: Attempt) -> None:
@@ -419,9 +450,9 @@ class _Recorder:
         """Hear of changes of state, probes and rejections."""
         number = self.middleware.setdefault(name, len(self.middleware))
         targets, whose = self.targets, _CALL.get
-        reject = [column.append for column in self._rejections]
+        reject = [column.append for column in self.rejection_columns]
         change = [column.append for column in self._transitions]
-        probes, flying = self._probes, self._flying
+        probes, flying = self._probes, self.flying
         reason = REJECTION_REASONS.index(_REASONS.get(type(middleware), "breaker"))
         lease = REJECTION_REASONS.index("lease")
         refused: set[int] = set()
@@ -465,7 +496,9 @@ class _Recorder:
 
     def attempts(self, replica_of: array[int]) -> Attempts:
         """The attempts, in the order in which they arrived."""
-        call, place, start, served, end, outcome = _sorted(self._attempts, self._attempts[2])
+        call, place, start, served, end, outcome = _sorted(
+            self.attempt_columns, self.attempt_columns[2], self.attempt_columns[0]
+        )
         replica = array("H", [replica_of[one] if one >= 0 else 0 for one in call])
         return Attempts(
             column("i", call),
@@ -483,13 +516,16 @@ class _Recorder:
 
     def rejections(self) -> Rejections:
         """The rejections."""
-        return Rejections(*(column(one.typecode, one) for one in self._rejections))
+        columns = _sorted(self.rejection_columns, self.rejection_columns[0], self.rejection_columns[4])
+        return Rejections(*(column(one.typecode, one) for one in columns))
 
     def transitions(self) -> Transitions:
         """The changes of state."""
         return Transitions(*(column(one.typecode, one) for one in self._transitions))
 
 
-def _sorted(columns: list[array[Any]], key: array[Any]) -> list[array[Any]]:
-    order = sorted(range(len(key)), key=key.__getitem__)
+def _sorted(columns: list[array[Any]], times: array[float], calls: array[int]) -> list[array[Any]]:
+    """The columns with their rows in the order of time, and at one instant in that of the calls."""
+    keys = list(zip(times, calls, strict=True))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
     return [array(one.typecode, [one[row] for row in order]) for one in columns]

@@ -451,6 +451,22 @@ class FaultPlan:
         fault = self._faults[place]
         return fault if fault.inner is None else momentary(fault, elapsed - self._starts[place])
 
+    def healthy_at(self, elapsed: float) -> bool:
+        """Whether no window holds then, not even one that is in a good moment, and what holds elsewhere is no fault."""
+        return self._faults[bisect_right(self._edges, elapsed)] == HEALTHY
+
+    def next_edge(self, elapsed: float) -> float:
+        """When the fault or the capacity changes next, in seconds since the start; infinite if never."""
+        place = bisect_right(self._edges, elapsed)
+        edges = [self._edges[place]] if place < len(self._edges) else []
+        return min([*edges, *(at for at, _ in self.capacity if at > elapsed)], default=math.inf)
+
+    def last_edge(self, elapsed: float) -> float:
+        """When the fault or the capacity changed last, in seconds since the start; minus infinity if never."""
+        place = bisect_right(self._edges, elapsed)
+        edges = [self._edges[place - 1]] if place else []
+        return max([*edges, *(at for at, _ in self.capacity if at <= elapsed)], default=-math.inf)
+
     def periods(self, until: float, workers: int | None = None) -> list[Period]:
         """What there is to mark in a picture that ends at `until` seconds, in the order of `start`.
 

@@ -66,6 +66,13 @@ class Latency:
             low, high = self.parameters
             raise ServiceError(f"the latency's 'low' ({low:g}) is above its 'high' ({high:g})", ["low"])
 
+    @property
+    def most(self) -> float:
+        """The longest that it can be, in seconds; infinite for a distribution with a tail."""
+        if self.name in ("constant", "uniform"):
+            return self.parameters[-1]
+        return self.parameters[0] if self.name == "lognormal" and self.parameters[1] == 0.0 else math.inf
+
     @classmethod
     def constant(cls, seconds: float) -> Latency:
         """Always the same."""

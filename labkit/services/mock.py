@@ -96,6 +96,7 @@ class MockService(Generic[R]):
         in_flight_peak: the most there have been at once.
         outcomes: how many attempts ended in each outcome (see `Attempt`).
         log: the last attempts, oldest first.
+        draw: gives the seconds of the next latency.
         record: None, or what is called with each attempt once it has ended, before its caller goes on and in the task
             that made it. What it raises is not caught: it is for a run's own book-keeping, listeners are for others.
     """
@@ -140,7 +141,7 @@ class MockService(Generic[R]):
         self._plan = as_plan(plan)
         self._latency = as_latency(latency)
         # Two streams of randomness, so that a changed fault plan leaves the latencies as they were.
-        self._draw = self._latency.sampler(random.Random(f"{seed}/latency"))
+        self.draw = self._latency.sampler(random.Random(f"{seed}/latency"))
         self._chance = random.Random(f"{seed}/faults").random
         self._manual: Fault | None = None
         self._manual_since = 0.0
@@ -211,6 +212,36 @@ class MockService(Generic[R]):
     def queued(self) -> int:
         """How many requests wait for a worker."""
         return len(self._workers.line)
+
+    def knows(self, subject: Any) -> bool:
+        """Whether the business has an answer to this, and does not say no."""
+        return self._answer(subject, 0.0) is not None
+
+    def occupy(self) -> None:
+        """Take a worker for a request that is accounted for elsewhere; `vacate` gives it back."""
+        self._workers.busy += 1
+
+    def vacate(self) -> None:
+        """Give that worker back."""
+        self._workers.busy -= 1
+        self._workers.hand_on(self.elapsed)
+
+    def steady_until(self) -> float | None:
+        """Until when every request meets a healthy service that has as many workers as now; None if it does not now.
+
+        In seconds of the clock; infinite if nothing is planned.
+        """
+        elapsed = self.elapsed
+        workers = self._workers
+        if elapsed >= workers.change_at:
+            workers.change(elapsed)
+        if self._manual is not None or not self._plan.healthy_at(elapsed):
+            return None
+        return min(self._plan.next_edge(elapsed), workers.change_at) + self._started_at
+
+    def steady_since(self) -> float:
+        """Since when the plan has held what it holds now, the number of workers included; in seconds of the clock."""
+        return self._plan.last_edge(self.elapsed) + self._started_at
 
     def periods(self, until: float) -> list[Period]:
         """What the plan holds to mark in a picture that ends at `until` seconds; see `FaultPlan.periods`."""
@@ -383,7 +414,7 @@ class MockService(Generic[R]):
             else:
                 fault = await self._take_up(attempt, fault)
             if fault is HEALTHY:
-                await self._sleep(self._draw())
+                await self._sleep(self.draw())
                 at = now() - zero
                 reply = self._answer(subject, at)
             else:
@@ -454,7 +485,7 @@ class MockService(Generic[R]):
     def _time_of(self, fault: Fault) -> float:
         if fault.seconds is not None:
             return fault.seconds
-        seconds = self._draw()
+        seconds = self.draw()
         return seconds if fault.factor is None else seconds * fault.factor
 
     async def _suffer(self, fault: Fault) -> None:

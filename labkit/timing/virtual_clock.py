@@ -39,6 +39,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 _INF = math.inf
 _SEND: Any = CoroutineType.send  # of the class: no task has to keep a bound method of its own
+_LAST = 1 << 60  # in the order of what is due at one time
 _MANY = 1000  # from how many on it pays to tidy up
 _STUBBORN = 100  # how often a coroutine is told to close that waits instead
 _ASYNCIO = os.path.join(os.path.dirname(asyncio.__file__), "")
@@ -499,6 +500,19 @@ class VirtualClock:
         heappush(self._heap, (self._now, next(self._order), task, 0))
         return task
 
+    def start_at(self, when: float, coro: Coroutine[Any, Any, T], place: int) -> VirtualTask[T]:
+        """Start a coroutine at a time to come, exactly, and there after everything else that is due then.
+
+        Args:
+            when: seconds, not before now.
+            coro: what to run.
+            place: its order among those that begin at one time; a whole number, 0 or more.
+        """
+        task: VirtualTask[T] = VirtualTask(self, coro, None)
+        self._tasks[task] = None
+        heappush(self._heap, (max(when, self._now), _LAST + place, task, 0))
+        return task
+
     def event(self) -> VirtualEvent:
         """A new flag, down."""
         return VirtualEvent(self)
@@ -567,9 +581,12 @@ class VirtualClock:
         while heap:
             # A task keeps its place while it runs, and nothing can come before it: what it schedules is due now or
             # later, and comes later in the order. If it sleeps, one operation takes its old place and gives a new one.
-            due, _, task, token = heap[0]
+            due, place, task, token = heap[0]
             if due > until:
                 break
+            if place >= _LAST:  # its turn has come: among what it schedules, it has to be the first
+                replace(heap, (due, next(order), task, token))
+                continue
             if task is None:
                 pop(heap)
                 token._due(due)

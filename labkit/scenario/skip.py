@@ -1,0 +1,321 @@
+"""Stretches of a run in which nothing can happen are written down instead of run. The trace is the same, to the byte.
+
+Two kinds of stretch are known, and each ends before anything else may happen:
+
+- the dependency is healthy, every breaker is closed and has nothing to remember: a call reaches the service at once,
+  is answered after its latency, and changes nothing;
+- a breaker is open and its cooldown is not over: a call is rejected at once, and changes nothing.
+
+Whatever else a scenario has (a queue, budgets, windows, leases, streams, an assistant) is run, call by call. That both
+ways give the same trace is held by the tests for every scenario of the package, every variant and any scenario that
+hypothesis finds; the rules stay with policies and services, which are asked here.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from labkit.errors import CircuitBreakerOpenError
+from labkit.middleware import (
+    CircuitBreakerMiddleware,
+    FallbackMiddleware,
+    RetryMiddleware,
+    Stack,
+    TimeoutMiddleware,
+)
+from labkit.policies import CircuitBreakerState
+from labkit.scenario.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, REJECTION_REASONS
+from labkit.services import MaintenanceDocuments, PartsAvailability
+
+if TYPE_CHECKING:
+    from labkit.scenario.run import _Run
+    from labkit.scenario.scenario import Load
+    from labkit.timing import VirtualClock
+
+__all__ = ["SkipAhead"]
+
+_WORTH_IT = 4  # calls
+_MANY = 256
+_KNOWN = (CircuitBreakerMiddleware, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
+_SUCCEEDED, _UNAVAILABLE, _REJECTED = (CALL_OUTCOMES.index(one) for one in ("succeeded", "unavailable", "rejected"))
+_UNFINISHED = len(CALL_OUTCOMES)
+_ANSWERED, _SAID_NO = ATTEMPT_OUTCOMES.index("answered"), ATTEMPT_OUTCOMES.index("rejected")
+_BREAKER = REJECTION_REASONS.index("breaker")
+
+
+@dataclass(slots=True)
+class _Way:
+    """How the calls of one load go on one replica.
+
+    Attributes:
+        breakers: (name, breaker) of its list, outermost first.
+        target: under which they keep its state.
+        while_open: the outcome of a call that the outermost breaker rejects, or None if what is outside is not known.
+        limit: seconds within which an answer passes every limit and every patience.
+    """
+
+    breakers: list[tuple[str, CircuitBreakerMiddleware]]
+    target: str
+    while_open: int | None
+    limit: float
+
+
+class _Draws:
+    """A service's latencies, drawn in the same order, some of them ahead; and who is being answered when.
+
+    Args:
+        service: whose.
+        now: the clock.
+    """
+
+    def __init__(self, service: Any, now: Callable[[], float]) -> None:
+        self.service = service
+        self._draw: Callable[[], float] = service.draw
+        self._now = now
+        self._ahead: deque[float] = deque()
+        self._drawn: list[tuple[float, float]] = []  # when, and for how many seconds, by those who run
+        self._left_behind: list[float] = []  # when those end that were written down and had not ended then
+        service.draw = self
+
+    def __call__(self) -> float:
+        seconds = self._ahead.popleft() if self._ahead else self._draw()
+        if len(self._drawn) > _MANY:
+            self.flying(self._now())
+        self._drawn.append((self._now(), seconds))
+        return seconds
+
+    def peek(self) -> float:
+        """The next draw, which is not drawn by that."""
+        if not self._ahead:
+            self._ahead.append(self._draw())
+        return self._ahead[0]
+
+    def take(self) -> None:
+        """Draw what was peeked at, for a call that is written down."""
+        self._ahead.popleft()
+
+    def flying(self, now: float) -> list[tuple[float, float]]:
+        """The draws of those who are still being answered."""
+        self._drawn = [one for one in self._drawn if one[0] + one[1] > now]
+        return self._drawn
+
+    def ends(self, now: float) -> list[float]:
+        """When those end who occupy a worker, as a heap."""
+        self._left_behind = [end for end in self._left_behind if end > now]
+        found = [at + seconds for at, seconds in self.flying(now)] + self._left_behind
+        heapify(found)
+        return found
+
+    def leave_behind(self, clock: VirtualClock, at: float, written: list[tuple[float, _Way]]) -> None:
+        """Those who were written down and end after a time occupy their workers until then, and then succeed."""
+        for end, way in written:
+            if end > at:
+                self._left_behind.append(end)
+                self.service.occupy()
+                clock.start_at(end, self._end(way), 0)
+
+    async def _end(self, way: _Way) -> None:
+        for _, breaker in reversed(way.breakers):
+            breaker.succeeded(way.target)
+        self.service.vacate()
+
+
+class SkipAhead:
+    """Finds such stretches for one run, and writes them.
+
+    Args:
+        run: whose columns are written.
+    """
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._now = run.clock.now
+        self._services: list[Any] = []  # of each load
+        self._ways: list[list[_Way | None]] = []  # by load and replica
+        self._attempt_outcomes: list[tuple[int, ...] | None] = []  # of each load, by subject in turn
+        for load in run.scenario.workload:
+            service, ways, outcomes = self._of(load)
+            self._services.append(service)
+            self._ways.append(ways)
+            self._attempt_outcomes.append(outcomes)
+        self._draws: dict[int, _Draws] = {}
+        for service in self._services:
+            if service is not None and id(service) not in self._draws:
+                self._draws[id(service)] = _Draws(service, self._now)
+        self._usable = any(way is not None for ways in self._ways for way in ways)
+
+    def _of(self, load: Load) -> tuple[Any, list[_Way | None], tuple[int, ...] | None]:
+        run = self._run
+        nothing: list[_Way | None] = [None] * len(run.stacks)
+        if load.mode != "invoke" or load.retry_waits:
+            return None, nothing, None
+        service = run.service_behind(load.function)
+        if type(service) not in (PartsAvailability, MaintenanceDocuments):
+            return None, nothing, None
+        adapter = run.scenario.stack.functions[load.function].settings.get("adapter", "none")
+        outcomes: tuple[int, ...] | None = None
+        if adapter in ("none", "in_process"):
+            subjects = run.subjects_of(load)
+            outcomes = tuple(_ANSWERED if service.knows(subject) else _SAID_NO for subject in subjects)
+        ways = [self._way(load, stack) for stack in run.stacks]
+        return service, ways, outcomes
+
+    def _way(self, load: Load, stack: Stack) -> _Way | None:
+        function = stack.config.functions[load.function]
+        listed = list(dict.fromkeys(function.middleware))
+        middleware = [(name, stack.middleware[name]) for name in listed if stack.middleware[name].enabled]
+        if any(type(one) not in _KNOWN for _, one in middleware):
+            return None
+        if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for _, one in middleware):
+            return None
+        breakers = [(name, one) for name, one in middleware if isinstance(one, CircuitBreakerMiddleware)]
+        limits = [one.config.timeout for _, one in middleware if isinstance(one, TimeoutMiddleware)]
+        target = str(function.settings.get("context_name") or load.function)
+        while_open = None
+        if breakers:
+            outside = [one for _, one in middleware[: listed.index(breakers[0][0])]] if listed else []
+            rejection = CircuitBreakerOpenError("", target, 1.0)
+            said = [one for one in outside if isinstance(one, FallbackMiddleware) and one.answers(rejection)]
+            while_open = _UNAVAILABLE if said else _REJECTED
+        return _Way(breakers, target, while_open, min([load.patience or math.inf, *limits], default=math.inf))
+
+    # ------------------------------------------------------------------------------------------------------ the search
+
+    def ahead(self, number: int) -> int:
+        """Write down as many calls as can be, from this one on; gives the first that has to be run."""
+        if not self._usable or self._run.recorder.flying:  # a probe in flight may decide something
+            return number
+        end = self._end(number)
+        if end - number < _WORTH_IT:
+            return number
+        return self._write(number, end)
+
+    def _end(self, number: int) -> int:
+        """The call at which the stretch ends at the latest."""
+        run = self._run
+        until = math.inf
+        self._modes: list[list[bool]] = []  # by load and replica: whether its breaker is open
+        healthy: set[int] = set()  # loads
+        for place, ways in enumerate(self._ways):
+            modes = []
+            for way in ways:
+                if way is None:
+                    return number
+                rest = self._open_until(way)
+                if rest is not None:
+                    until = min(until, rest)
+                elif self._at_rest(way):
+                    healthy.add(place)
+                else:
+                    return number
+                modes.append(rest is not None)
+            self._modes.append(modes)
+        for place in healthy:
+            if self._attempt_outcomes[place] is None:
+                return number
+            edge = self._services[place].steady_until()
+            if edge is None:
+                return number
+            until = min(until, edge)
+        if healthy and not self._all_sure(number, healthy):
+            return number
+        return bisect_left(run.start, until, number)
+
+    def _open_until(self, way: _Way) -> float | None:
+        """Until when the outermost breaker rejects every call; None if it does not now."""
+        if way.while_open is None:
+            return None
+        breaker = way.breakers[0][1]
+        now = breaker.snapshot(way.target)
+        if now.state is not CircuitBreakerState.OPEN or now.probing:
+            return None
+        return now.changed_at + breaker.config.cooldown_period
+
+    def _at_rest(self, way: _Way) -> bool:
+        """Whether every breaker is closed and remembers nothing."""
+        return all(breaker.at_rest(way.target) for _, breaker in way.breakers)
+
+    def _all_sure(self, number: int, healthy: set[int]) -> bool:
+        """Whether every call in flight is at a healthy service that will answer it within every limit."""
+        run, now = self._run, self._now()
+        limit = min(way.limit for place in healthy for way in self._ways[place] if way is not None)
+        at_services = 0
+        for draws in self._draws.values():
+            service = draws.service
+            since = service.steady_since()
+            flying = draws.flying(now)
+            if service.queued or len(flying) != service.in_flight:
+                return False
+            if any(seconds >= limit or at < since for at, seconds in flying):
+                return False
+            at_services += service.in_flight
+        return at_services == number - (run.calls - run.left[0])
+
+    # ----------------------------------------------------------------------------------------------------- the writing
+
+    def _write(self, number: int, end: int) -> int:
+        run, now = self._run, self._now()
+        start, load_of, replica_of, duration = run.start, run.load_of, run.replica, run.scenario.duration
+        attempt = [column.append for column in run.recorder.attempt_columns]
+        reject = [column.append for column in run.recorder.rejection_columns]
+        middleware, targets = run.recorder.middleware, run.recorder.targets
+        place_of = {id(run.shared[name]): place for place, name in enumerate(run.service_names) if name in run.shared}
+        edges = [None if service is None else service.steady_until() for service in self._services]
+        busy = {key: (draws.ends(now), draws.service.capacity) for key, draws in self._draws.items()}
+        written: dict[int, list[tuple[float, _Way]]] = {key: [] for key in self._draws}
+        one = number
+        while one < end:
+            load, replica, at = load_of[one], replica_of[one], start[one]
+            way = self._ways[load][replica]
+            assert way is not None
+            if self._modes[load][replica]:
+                name, breaker = way.breakers[0]
+                if not breaker.rejects(way.target, at):
+                    break
+                reject[0](at)
+                reject[1](middleware[name])
+                reject[2](targets[way.target])
+                reject[3](replica)
+                reject[4](one)
+                reject[5](_BREAKER)
+                run.end[one] = at
+                run.outcome[one] = way.while_open or _REJECTED
+            else:
+                key = id(self._services[load])
+                draws, edge, outcomes = self._draws[key], edges[load], self._attempt_outcomes[load]
+                assert edge is not None
+                assert outcomes is not None
+                seconds = draws.peek()
+                ended = at + seconds
+                if seconds <= 0.0 or seconds >= way.limit or ended > edge or ended >= duration:
+                    break
+                ends, capacity = busy[key]
+                if capacity is not None:
+                    while ends and ends[0] <= at:
+                        heappop(ends)
+                    if len(ends) >= capacity:
+                        break
+                    heappush(ends, ended)
+                draws.take()
+                written[key].append((ended, way))
+                attempt[0](one)
+                attempt[1](place_of[key])
+                attempt[2](at)
+                attempt[3](at)
+                attempt[4](ended)
+                attempt[5](outcomes[one % len(outcomes)])
+                run.end[one] = ended
+                run.outcome[one] = _SUCCEEDED
+                run.useful[one] = 1
+            one += 1
+        stopped = start[one] if one < run.calls else math.inf
+        for key, calls in written.items():
+            self._draws[key].leave_behind(run.clock, stopped, calls)
+        run.ended(one - number)
+        return one

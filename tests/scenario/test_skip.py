@@ -1,0 +1,132 @@
+"""What is written down instead of run is what would have been run: the two traces are equal to the byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labkit.scenario import Scenario, load_scenario, run_scenario, scenario_names
+from labkit.scenario.skip import SkipAhead
+
+EVERY = [
+    name if variant is None else f"{name}:{variant}"
+    for name in scenario_names()
+    for variant in (None, *load_scenario(name).variants)
+]
+
+
+def both_ways(scenario: Scenario) -> tuple[str, str]:
+    """The trace with stretches written down, and that of a run of every call."""
+    fast, slow = (run_scenario(scenario, skip=skip) for skip in (True, False))
+    return json.dumps(fast.to_dict()), json.dumps(slow.to_dict())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_scenario_of_the_package(name: str) -> None:
+    """Each scenario that comes with labkit, and each variant, has one trace, whichever way it is run."""
+    fast, slow = both_ways(load_scenario(name))
+    assert fast == slow
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("decision", 0.95), ("decision:documents", 0.9), ("check-4-order", 0.0), ("retrip", 0.3)]
+)
+def test_stretches_are_found(name: str, least: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a long outage most calls are written down: those of the healthy service and those of the open breaker."""
+    written = 0
+    ahead = SkipAhead.ahead
+
+    def counted(self: SkipAhead, number: int) -> int:
+        nonlocal written
+        after = ahead(self, number)
+        written += after - number
+        return after
+
+    monkeypatch.setattr(SkipAhead, "ahead", counted)
+    trace = run_scenario(load_scenario(name))
+    assert written >= least * len(trace.calls)
+
+
+FAULTS = ["error", "hang", "slow", "connection_error", "error_shaped_string", "business_rejection", "flapping"]
+LATENCIES = ["0.05", "0.5", "{distribution: uniform, low: 0.01, high: 0.4}", "{distribution: lognormal, median: 0.2}"]
+LISTS = [
+    "[]",
+    "[breaker]",
+    "[breaker, limit]",
+    "[limit, breaker]",
+    "[again, breaker, limit]",
+    "[breaker, again, limit]",
+    "[plainly, again, breaker, limit]",
+    "[breaker, plainly]",
+    "[breaker, second, limit]",
+    "[holding, breaker]",
+]
+
+
+@settings(max_examples=150)
+@given(
+    replicas=st.integers(1, 3),
+    threshold=st.integers(1, 4),
+    cooldown=st.sampled_from([0.5, 1.0, 3.0]),
+    probes=st.integers(1, 2),
+    fault=st.sampled_from(FAULTS),
+    rate=st.sampled_from([0.3, 1.0]),
+    window=st.tuples(st.integers(0, 8), st.integers(1, 6)),
+    latency=st.sampled_from(LATENCIES),
+    workers=st.sampled_from([None, 1, 3, 40]),
+    lists=st.tuples(st.sampled_from(LISTS), st.sampled_from(LISTS)),
+    arrivals=st.sampled_from(["constant", "poisson"]),
+    patience=st.sampled_from([None, 0.1, 2.0]),
+    context=st.sampled_from(["null", "search"]),
+    adapter=st.sampled_from(["none", "in_process", "swallowing", "raise_business"]),
+    seed=st.integers(0, 5),
+)
+def test_any_scenario(
+    replicas: int,
+    threshold: int,
+    cooldown: float,
+    probes: int,
+    fault: str,
+    rate: float,
+    window: tuple[int, int],
+    latency: str,
+    workers: int | None,
+    lists: tuple[str, str],
+    arrivals: str,
+    patience: float | None,
+    context: str,
+    adapter: str,
+    seed: int,
+) -> None:
+    """Two functions with any lists around one service with any fault and capacity: one trace, either way."""
+    begin, length = window
+    inner = ", up: 0.4, down: 0.6, inner: {fault: error}" if fault == "flapping" else f", rate: {rate}"
+    capacity = "" if workers is None else f"workers: {workers}, queue: 4, "
+    text = f"""
+scenario: {{duration: 12, drain: 2, seed: {seed}, replicas: {replicas}}}
+services:
+  parts_availability: {{_type: parts_availability, {capacity}latency: {latency},
+    faults: [{{from: {begin}, to: {begin + length}, fault: {fault}{inner}}}]}}
+  maintenance_documents: {{_type: maintenance_documents, latency: 0.1}}
+middleware:
+  breaker: {{_type: circuit_breaker, failure_threshold: {threshold}, cooldown_period: {cooldown},
+    half_open_success_threshold: {probes}}}
+  second: {{_type: circuit_breaker, failure_threshold: 2, cooldown_period: 0.7}}
+  limit: {{_type: timeout, timeout: 0.6}}
+  again: {{_type: retry, attempts: 2, base_delay: 0.3}}
+  plainly: {{_type: fallback}}
+  holding: {{_type: bulkhead, max_concurrent: 5}}
+functions:
+  stock: {{_type: parts_availability, adapter: {adapter}, context_name: {context}, middleware: {lists[0]}}}
+  search: {{_type: parts_availability, middleware: {lists[1]}}}
+  documents: {{_type: maintenance_documents, middleware: [breaker]}}
+workload:
+  - {{function: stock, rate: 9, arrivals: {arrivals}, patience: {patience or "null"}, subjects: [HX-2040, unknown]}}
+  - {{function: search, rate: 4, arrivals: {arrivals}, from: 1}}
+  - {{function: documents, rate: 2}}
+"""
+    fast, slow = both_ways(load_scenario(text))
+    assert fast == slow
