@@ -304,6 +304,8 @@ class SkipAhead:
                     heappush(ends, ended)
                 draws.take()
                 written[key].append((ended, way))
+                if len(written[key]) > _MANY:  # only the last of them may be left behind
+                    written[key] = [call for call in written[key] if call[0] > at]
                 attempt[0](one)
                 attempt[1](place_of[key])
                 attempt[2](at)

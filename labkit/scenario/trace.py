@@ -276,5 +276,9 @@ class Trace:
 
 
 def column(code: str, values: Sequence[float] | array[Any] = ()) -> Column:
-    """A read-only column: `d` seconds, `i` rows, `H` small numbers, `B` places in a list of names."""
-    return memoryview(array(code, values)).toreadonly()
+    """A read-only column: `d` seconds, `i` rows, `H` small numbers, `B` places in a list of names.
+
+    An array of that code is taken over, not copied: nobody may change it afterwards.
+    """
+    own = values if isinstance(values, array) and values.typecode == code else array(code, values)
+    return memoryview(own).toreadonly()
