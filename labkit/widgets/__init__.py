@@ -1,4 +1,4 @@
-"""Explorers for a notebook: controls, a real breaker underneath, a picture and a sentence.
+"""Explorers for a notebook: controls, the real middleware underneath, a picture and a sentence.
 
 The only package that imports ipywidgets and anywidget, and only when an explorer is first asked for. It holds no rules:
 it calls, and shows what came of it.
@@ -9,14 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.widgets.outage import outage_explorer
     from labkit.widgets.stepper import StateStepper, state_stepper
 
-__all__ = ["StateStepper", "state_stepper"]
+__all__ = ["StateStepper", "outage_explorer", "state_stepper"]
+
+_HOMES = {
+    "StateStepper": "stepper",
+    "outage_explorer": "outage",
+    "state_stepper": "stepper",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from labkit.widgets import stepper
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'labkit.widgets' has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(stepper, name)
-    raise AttributeError(f"module 'labkit.widgets' has no attribute {name!r}")
+    return getattr(import_module(f"labkit.widgets.{home}"), name)

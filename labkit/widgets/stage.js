@@ -24,7 +24,8 @@ function allow(button, allowed) {
 }
 
 /**
- * @param build (root, press, unique) => paint(view): puts the explorer into root; press({do: ...}) talks to the kernel;
+ * @param build (root, press, unique) => paint(view): puts the explorer into root; press({do: ...}) talks to the kernel
+ *   and gives the message's id, with which root hears "labkit-answered" once the view of it has been shown;
  *   unique("name") is an id that no other view on the page has.
  */
 function stage(model, el, build) {
@@ -54,6 +55,7 @@ function stage(model, el, build) {
     } catch {
       unheard(); // the kernel is gone, and with it the line to it
     }
+    return id;
   };
   const hear = (message) => {
     if (!message || !("answered" in message)) return;
@@ -62,6 +64,7 @@ function stage(model, el, build) {
     clearTimeout(timer);
     waiting.delete(message.answered);
     root.dataset.answered = message.answered;
+    root.dispatchEvent(new CustomEvent("labkit-answered", { detail: message.answered }));
     if (waiting.size === 0 || lost) {
       lost = false;
       listen();
