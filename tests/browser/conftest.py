@@ -6,6 +6,7 @@ test. Whatever a page complains about or asks of another machine fails the test 
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -103,6 +104,34 @@ def open_notebook(lab: LabServer, browser: Any) -> Iterator[Open]:
     lab.end_kernels()
     assert complaints == []
     assert abroad == []
+
+
+@pytest.fixture
+def open_cell(lab: LabServer, open_notebook: Open) -> Iterator[Callable[..., Opened]]:
+    """Opens a notebook of one cell and runs it: open_cell("outage_explorer()"); the explorer is `section.labkit`."""
+    laid: list[Path] = []
+
+    def start(code: str, **options: Any) -> Opened:
+        cell = {
+            "cell_type": "code",
+            "execution_count": None,
+            "id": "only",
+            "metadata": {},
+            "outputs": [],
+            "source": code,
+        }
+        kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+        page = {"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+        target = lab.folder / f"cell-{len(laid)}.ipynb"
+        target.write_text(json.dumps(page), "utf-8")
+        laid.append(target)
+        opened = open_notebook(target.name, **options)
+        opened.page.wait_for_selector(".jp-OutputArea-output section.labkit")
+        return opened
+
+    yield start
+    for target in laid:
+        target.unlink(missing_ok=True)
 
 
 class Stepper:
