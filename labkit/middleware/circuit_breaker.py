@@ -8,15 +8,15 @@ closed early counts neither way. `probe_timeout` bounds probes only, in a stream
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
 
 from labkit.errors import CircuitBreakerOpenError
-from labkit.middleware._listeners import Listeners
-from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
+from labkit.middleware._breaker import CHANGES, BreakerEvent, BreakerShell
+from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState, Permit, Rejection
 from labkit.policies.circuit_breaker import Record
-from labkit.timing import Clock, LoopClock
+from labkit.timing import Clock
 
 if TYPE_CHECKING:
     from labkit.config import CircuitBreakerMiddlewareConfig
@@ -26,38 +26,7 @@ __all__ = ["BreakerEvent", "CircuitBreakerMiddleware"]
 _ORDINARY, _PROBE = Permit.ORDINARY, Permit.PROBE
 
 
-class BreakerEvent(NamedTuple):
-    """Something that a breaker did.
-
-    Attributes:
-        kind: admitted, rejected, succeeded, failed, cancelled, opened, half_opened or closed.
-        at: the clock's seconds.
-        target: whose breaker.
-        state: the state after it.
-        failures, successes: the counts after it.
-        probe: whether it concerns a probe.
-    """
-
-    kind: str
-    at: float
-    target: str
-    state: CircuitBreakerState
-    failures: int
-    successes: int
-    probe: bool
-
-
-Listener = Callable[[BreakerEvent], object]
-
-_CHANGES = {
-    CircuitBreakerState.OPEN: "opened",
-    CircuitBreakerState.HALF_OPEN: "half_opened",
-    CircuitBreakerState.CLOSED: "closed",
-}
-_STATE_CHANGES = frozenset(_CHANGES.values())
-
-
-class CircuitBreakerMiddleware(BoundMiddleware):
+class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
     """Isolates a failing dependency, by the rules of the toolkit's 1.9.0.
 
     State is kept in memory, per instance and per `context.name`; two functions of one name share it.
@@ -71,23 +40,10 @@ class CircuitBreakerMiddleware(BoundMiddleware):
     def __init__(
         self, config: CircuitBreakerMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None
     ) -> None:
-        super().__init__()
-        self._config = config
-        self._clock: Clock = clock if clock is not None else LoopClock()
+        super().__init__(config, clock)
         self._policy = CircuitBreakerPolicy(
             config.failure_threshold, config.cooldown_period, config.half_open_success_threshold
         )
-        self._listeners: Listeners[BreakerEvent] = Listeners("breaker")
-
-    @property
-    def config(self) -> CircuitBreakerMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
 
     def snapshot(self, target: str) -> BreakerSnapshot:
         """All five read-outs at once, without waiting. labkit's own."""
@@ -106,50 +62,10 @@ class CircuitBreakerMiddleware(BoundMiddleware):
         """Count the success of an ordinary call that is accounted for elsewhere. labkit's own."""
         self._settle(target, _ORDINARY, "succeeded")
 
-    # -- read-outs, as the toolkit has them; asking for a target does not create it
-
-    async def get_state(self, target: str) -> CircuitBreakerState:
-        """The state as stored: OPEN reads OPEN until a call arrives after the cooldown."""
-        return self._policy.snapshot(target).state
-
-    async def get_failure_count(self, target: str) -> int:
-        """Consecutive failures."""
-        return self._policy.snapshot(target).failures
-
-    async def get_success_count(self, target: str) -> int:
-        """Consecutive successful probes towards closing."""
-        return self._policy.snapshot(target).successes
-
-    async def get_last_state_change(self, target: str) -> float:
-        """When the state last changed, in the clock's seconds; 0.0 for a target that is CLOSED."""
-        return self._policy.snapshot(target).changed_at
-
-    async def is_half_open_probing(self, target: str) -> bool:
-        """Whether the probe's slot is taken."""
-        return self._policy.snapshot(target).probing
-
-    # -- events, labkit's
-
-    def listen(self, listener: Listener, *, traffic: bool = True) -> Callable[[], None]:
-        """Hear of everything that the breaker does from now on; gives a function that ends it.
-
-        A listener is called synchronously and must not wait. One that raises is logged and does not disturb the call.
-
-        Args:
-            listener: takes a `BreakerEvent`.
-            traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic costs nothing.
-        """
-        return self._listeners.add(listener, traffic)
-
-    def _tell(self, kind: str, at: float, target: str, probe: bool) -> None:
-        now = self._policy.snapshot(target)
-        event = BreakerEvent(kind, at, target, now.state, now.failures, now.successes, probe)
-        self._listeners.tell(event, not (probe or kind == "rejected" or kind in _STATE_CHANGES))
-
     # -- the rule, once for both kinds of call
 
     def _admit(self, target: str, message: str) -> Permit:
-        policy, heard = self._policy, bool(self._listeners)
+        policy, heard = self._policy, bool(self._heard)
         now = self._clock.now()
         before = policy.snapshot(target).state if heard else None
         permit = policy.admit(target, now)
@@ -160,12 +76,12 @@ class CircuitBreakerMiddleware(BoundMiddleware):
         if heard:
             if before is CircuitBreakerState.OPEN:
                 self._tell("half_opened", now, target, True)
-            self._tell("admitted", now, target, permit is _PROBE)
+            self._tell("admitted", now, target, permit is _PROBE, permit is not _PROBE)
         return permit
 
     def _settle(self, target: str, permit: Permit, kind: str) -> None:
         now = self._clock.now()
-        policy, heard = self._policy, bool(self._listeners)
+        policy, heard = self._policy, bool(self._heard)
         before = policy.snapshot(target).state if heard else None
         if kind == "succeeded":
             policy.succeeded(target, permit)
@@ -174,21 +90,16 @@ class CircuitBreakerMiddleware(BoundMiddleware):
         else:
             policy.cancelled(target)
         if heard:
-            self._tell(kind, now, target, permit is _PROBE)
+            self._tell(kind, now, target, permit is _PROBE, permit is not _PROBE)
             after = policy.snapshot(target).state
             if after is not before:
-                self._tell(_CHANGES[after], now, target, permit is _PROBE)
-
-    def _rejection_text(self, target: str) -> str:
-        text = f"Circuit breaker is OPEN for '{target}'. Tool is temporarily unavailable."
-        extra = self._config.circuit_breaker_message
-        return f"{text} {extra}" if extra else text
+                self._tell(CHANGES[after], now, target, permit is _PROBE)
 
     # -- single calls
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         target = context.name
-        policy, heard = self._policy, self._listeners
+        policy, heard = self._policy, self._heard
         listeners, quiet = heard.traffic, heard.quiet
         entries = policy.entries  # only a Record in there can mean "not closed": see the policy's contract
         rest, tolerates, succeeded, now = policy.rest, policy.tolerates, policy.succeeded, self._clock.now
@@ -293,7 +204,7 @@ class CircuitBreakerMiddleware(BoundMiddleware):
                 if not settled:  # closed early: a probe's slot is freed, nothing is counted
                     if permit is _PROBE:
                         settle(target, permit, "cancelled")
-                    elif self._listeners.traffic:
-                        self._tell("cancelled", self._clock.now(), target, False)
+                    elif self._heard.traffic:
+                        self._tell("cancelled", self._clock.now(), target, False, ordinary=True)
 
         return stream

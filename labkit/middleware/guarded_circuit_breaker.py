@@ -25,9 +25,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from labkit.errors import CircuitBreakerOpenError, MiddlewareError
-from labkit.middleware._listeners import Listeners
-from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
-from labkit.middleware.circuit_breaker import BreakerEvent
+from labkit.middleware._breaker import CHANGES, BreakerShell
+from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import (
     CircuitBreakerState,
     GenerationPermit,
@@ -49,17 +48,11 @@ __all__ = ["GuardedCircuitBreakerMiddleware"]
 
 _ORDINARY, _PROBE, _CLOSED = Permit.ORDINARY, Permit.PROBE, CircuitBreakerState.CLOSED
 _OUTCOMES = {"succeeded": Outcome.SUCCESS, "failed": Outcome.FAILURE, "cancelled": Outcome.CANCELLED}
-_CHANGES = {
-    CircuitBreakerState.OPEN: "opened",
-    CircuitBreakerState.HALF_OPEN: "half_opened",
-    CircuitBreakerState.CLOSED: "closed",
-}
-
 #: The probes that the running code is part of: whose, and their permits' generations.
 _probes: ContextVar[tuple[tuple[GuardedCircuitBreakerPolicy, int], ...]] = ContextVar("labkit_probes", default=())
 
 
-class GuardedCircuitBreakerMiddleware(BoundMiddleware):
+class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlewareConfig"]):
     """Isolates a failing dependency, by the toolkit's rules without the toolkit's faults. labkit's own.
 
     State is kept in memory, per instance and per `context.name`; two functions of one name share it. Read-outs and
@@ -84,14 +77,12 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
         clock: Clock | None = None,
         lease: ProbeLease | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(config, clock)
         if config.probe_lease is not None and lease is None:
             raise MiddlewareError(
                 f"the breaker's probes need the lease '{config.probe_lease}', and it was given none: a stack gives it "
                 "what the section 'leases' defines"
             )
-        self._config = config
-        self._clock: Clock = clock if clock is not None else LoopClock()
         self._lease = lease
         self._policy = GuardedCircuitBreakerPolicy(
             config.failure_threshold,
@@ -100,47 +91,14 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
             probe_hold=config.probe_hold,
             idle_period=config.idle_period,
         )
-        self._heard: Listeners[BreakerEvent] = Listeners("breaker")
         # A virtual clock is a world of its own, whatever loop is running around it.
         self._on_a_loop = isinstance(self._clock, LoopClock)
         self._loop: AbstractEventLoop | None = None
         self._binding = Lock()
 
-    @property
-    def config(self) -> GuardedCircuitBreakerMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
-
     def snapshot(self, target: str) -> GuardedBreakerSnapshot:
         """All read-outs at once, without waiting."""
         return self._policy.snapshot(target)
-
-    # -- read-outs, as the toolkit has them; asking for a target does not create it
-
-    async def get_state(self, target: str) -> CircuitBreakerState:
-        """The state as stored: OPEN reads OPEN until a call arrives after the cooldown."""
-        return self._policy.snapshot(target).state
-
-    async def get_failure_count(self, target: str) -> int:
-        """Consecutive failures."""
-        return self._policy.snapshot(target).failures
-
-    async def get_success_count(self, target: str) -> int:
-        """Consecutive successful probes towards closing."""
-        return self._policy.snapshot(target).successes
-
-    async def get_last_state_change(self, target: str) -> float:
-        """When the state last changed, in the clock's seconds; 0.0 for a target that is CLOSED."""
-        return self._policy.snapshot(target).changed_at
-
-    async def is_half_open_probing(self, target: str) -> bool:
-        """Whether the probe's slot is taken."""
-        return self._policy.snapshot(target).probing
 
     # -- by hand
 
@@ -163,24 +121,7 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
         act(target, now)
         after = self._policy.snapshot(target).state
         if after is not before and self._heard:
-            self._tell(_CHANGES[after], now, target, False)
-
-    # -- events
-
-    def listen(self, listener: Callable[[BreakerEvent], object], *, traffic: bool = True) -> Callable[[], None]:
-        """Hear of everything that the breaker does from now on; gives a function that ends it.
-
-        A listener is called synchronously and must not wait. One that raises is logged and does not disturb the call.
-
-        Args:
-            listener: takes a `BreakerEvent`.
-            traffic: False to hear of changes of state, probes and rejections alone; ordinary traffic costs nothing.
-        """
-        return self._heard.add(listener, traffic)
-
-    def _tell(self, kind: str, at: float, target: str, probe: bool, ordinary: bool = False) -> None:
-        now = self._policy.snapshot(target)
-        self._heard.tell(BreakerEvent(kind, at, target, now.state, now.failures, now.successes, probe), ordinary)
+            self._tell(CHANGES[after], now, target, False)
 
     # -- one event loop
 
@@ -251,7 +192,7 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
             self._tell(kind, now, target, permit.kind is _PROBE, ordinary=permit.kind is _ORDINARY)
             after = policy.snapshot(target).state
             if after is not before:
-                self._tell(_CHANGES[after], now, target, permit.kind is _PROBE)
+                self._tell(CHANGES[after], now, target, permit.kind is _PROBE)
 
     @contextmanager
     def _inside(self, permit: GenerationPermit) -> Iterator[None]:
@@ -268,20 +209,12 @@ class GuardedCircuitBreakerMiddleware(BoundMiddleware):
         limit, hold = self._config.probe_timeout, self._config.probe_hold
         return hold if limit is None else min(limit, hold)
 
-    def _rejection_text(self, target: str) -> str:
-        text = f"Circuit breaker is OPEN for '{target}'. Tool is temporarily unavailable."
-        extra = self._config.circuit_breaker_message
-        return f"{text} {extra}" if extra else text
-
     # -- single calls
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         target = context.name
         policy, listeners, quiet = self._policy, self._heard.traffic, self._heard.quiet
-        entries, idle = (
-            policy.entries,
-            policy.idle,
-        )  # only a record that is not CLOSED can refuse: the policy's contract
+        entries, idle = policy.entries, policy.idle  # only a record that is not CLOSED can refuse: its contract
         forget, rest, now = policy.forget, policy.rest, self._clock.now
         admit, settle, leased = self._admit, self._settle, self._leased
         message = self._rejection_text(target)

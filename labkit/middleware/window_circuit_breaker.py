@@ -7,13 +7,12 @@ probes only, in a stream each wait for the next chunk. A probe's slot is freed w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import CircuitBreakerOpenError
-from labkit.middleware._listeners import Listeners
-from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
-from labkit.middleware.circuit_breaker import BreakerEvent
+from labkit.middleware._breaker import CHANGES, BreakerShell
+from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import (
     CircuitBreakerState,
     GenerationPermit,
@@ -23,7 +22,7 @@ from labkit.policies import (
     WindowBreakerSnapshot,
     WindowCircuitBreakerPolicy,
 )
-from labkit.timing import Clock, LoopClock
+from labkit.timing import Clock
 
 if TYPE_CHECKING:
     from labkit.config import WindowCircuitBreakerMiddlewareConfig
@@ -32,14 +31,9 @@ __all__ = ["WindowCircuitBreakerMiddleware"]
 
 _CLOSED, _PROBE = CircuitBreakerState.CLOSED, Permit.PROBE
 _KINDS = {Outcome.SUCCESS: "succeeded", Outcome.FAILURE: "failed", Outcome.CANCELLED: "cancelled"}
-_CHANGES = {
-    CircuitBreakerState.OPEN: "opened",
-    CircuitBreakerState.HALF_OPEN: "half_opened",
-    CircuitBreakerState.CLOSED: "closed",
-}
 
 
-class WindowCircuitBreakerMiddleware(BoundMiddleware):
+class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewareConfig"]):
     """Isolates a failing dependency, by failures per interval or by the failure rate in a sliding window.
 
     State is kept in memory, per instance and per `context.name`; two functions of one name share it.
@@ -53,9 +47,7 @@ class WindowCircuitBreakerMiddleware(BoundMiddleware):
     def __init__(
         self, config: WindowCircuitBreakerMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None
     ) -> None:
-        super().__init__()
-        self._config = config
-        self._clock: Clock = clock if clock is not None else LoopClock()
+        super().__init__(config, clock)
         self._policy = WindowCircuitBreakerPolicy(
             config.failure_threshold,
             config.interval,
@@ -71,39 +63,12 @@ class WindowCircuitBreakerMiddleware(BoundMiddleware):
         # Of ordinary calls, the outcomes that may change anything: in an interval nothing but failures is counted.
         by_interval = config.failure_rate is None
         self._counted = (Outcome.FAILURE,) if by_interval else (Outcome.SUCCESS, Outcome.FAILURE)
-        self._heard: Listeners[BreakerEvent] = Listeners("breaker")
-
-    @property
-    def config(self) -> WindowCircuitBreakerMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
 
     def snapshot(self, target: str) -> WindowBreakerSnapshot:
         """What is held about a target now; asking does not create it."""
         return self._policy.snapshot(target, self._clock.now())
 
-    def listen(self, listener: Callable[[BreakerEvent], object], *, traffic: bool = True) -> Callable[[], None]:
-        """Hear of everything that the breaker does from now on; gives a function that ends it.
-
-        A listener is called synchronously and must not wait. One that raises is logged and does not disturb the call.
-
-        Args:
-            listener: takes a `BreakerEvent`.
-            traffic: False to hear of changes of state, probes and rejections alone, at no cost to ordinary traffic.
-        """
-        return self._heard.add(listener, traffic)
-
     # -- the rule, once for both kinds of call
-
-    def _tell(self, kind: str, at: float, target: str, probe: bool, ordinary: bool = False) -> None:
-        held = self._policy.snapshot(target, at)
-        event = BreakerEvent(kind, at, target, held.state, held.failures, held.successes, probe)
-        self._heard.tell(event, ordinary)
 
     def _state(self, target: str) -> CircuitBreakerState:
         record = self._policy.entries.get(target)
@@ -138,12 +103,7 @@ class WindowCircuitBreakerMiddleware(BoundMiddleware):
             if probe or self._heard.traffic:
                 self._tell(_KINDS[outcome], now, target, probe, not probe)
             if after is not before:
-                self._tell(_CHANGES[after], now, target, probe)
-
-    def _rejection_text(self, target: str) -> str:
-        text = f"Circuit breaker is OPEN for '{target}'. Tool is temporarily unavailable."
-        extra = self._config.circuit_breaker_message
-        return f"{text} {extra}" if extra else text
+                self._tell(CHANGES[after], now, target, probe)
 
     # -- single calls
 

@@ -97,6 +97,11 @@ class WindowBreakerSnapshot(NamedTuple):
     changed_at: float
     open_duration: float
 
+    @property
+    def probing(self) -> bool:
+        """Whether a probe is in flight."""
+        return self.probes > 0
+
 
 class Counter:
     """Calls and failures of the last few buckets of time."""

@@ -175,3 +175,55 @@ def test_what_is_stated_here_is_the_toolkits() -> None:
     theirs = {name for name in set(config.model_fields) | set(dir(breaker)) if not name.startswith("_")}
     assert set(config.model_fields) == set(CircuitBreakerMiddlewareConfig.model_fields)
     assert {"reset", "force_open", "listen", "retry_after"} & theirs == set()  # labkit's own, or nobody's
+
+
+@pytest.mark.parametrize("kind", ["circuit_breaker", "guarded_circuit_breaker", "window_circuit_breaker"])
+def test_every_breaker_has_the_read_outs(kind: str) -> None:
+    """labkit's breakers answer what the toolkit's does: state, counts, last change, and whether a probe is in flight."""
+    from labkit.middleware import Stack
+    from labkit.timing import VirtualClock
+
+    clock = VirtualClock()
+    opens = ", interval: 60, open_duration: 10" if kind.startswith("window") else ", cooldown_period: 10"
+    text = f"middleware: {{b: {{_type: {kind}, failure_threshold: 2{opens}}}}}\n"
+    text += "functions: {parts: {_type: parts, middleware: [b]}}"
+
+    async def service(outcome: str) -> str:
+        await clock.sleep(1.0)
+        if outcome == "error":
+            raise OSError
+        return "ok"
+
+    stack = Stack.load(text, services={"parts": service}, clock=clock)
+    breaker: Any = stack.middleware["b"]
+
+    async def read() -> tuple[Any, ...]:
+        return (
+            str(await breaker.get_state("parts")),
+            await breaker.get_failure_count("parts"),
+            await breaker.get_success_count("parts"),
+            await breaker.get_last_state_change("parts"),
+            await breaker.is_half_open_probing("parts"),
+        )
+
+    async def main() -> list[tuple[Any, ...]]:
+        seen = [await read()]
+        for _ in range(2):
+            with pytest.raises(OSError):
+                await stack.call("parts", "error")
+            seen.append(await read())
+        await clock.sleep(10.0)
+        probe = clock.start(stack.call("parts", "ok"))  # type: ignore[arg-type]
+        await clock.sleep(0.5)
+        seen.append(await read())
+        await probe
+        seen.append(await read())
+        return seen
+
+    assert clock.run(main()) == [
+        ("CLOSED", 0, 0, 0.0, False),
+        ("CLOSED", 1, 0, 0.0, False),
+        ("OPEN", 2, 0, 2.0, False),
+        ("HALF_OPEN", 2, 0, 12.0, True),
+        ("CLOSED", 0, 0, 0.0, False),
+    ]
