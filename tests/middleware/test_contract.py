@@ -179,7 +179,7 @@ def test_what_is_stated_here_is_the_toolkits() -> None:
 
 @pytest.mark.parametrize("kind", ["circuit_breaker", "guarded_circuit_breaker", "window_circuit_breaker"])
 def test_every_breaker_has_the_read_outs(kind: str) -> None:
-    """labkit's breakers answer what the toolkit's does: state, counts, last change, and whether a probe is in flight."""
+    """All breakers answer what the toolkit's does: state, counts, last change, and whether a probe is in flight."""
     from labkit.middleware import Stack
     from labkit.timing import VirtualClock
 
