@@ -9,18 +9,19 @@ from __future__ import annotations
 import random
 from array import array
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import islice
 from math import nan
 from operator import lt
-from typing import Any
+from typing import Any, Protocol
 
 from labkit.config import StackConfig
 from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
 from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack, Unavailable
+from labkit.middleware.base import CallNext
 from labkit.scenario.arrivals import arrivals, merged
 from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Load, Scenario
@@ -43,7 +44,7 @@ from labkit.scenario.trace import (
 from labkit.services import Attempt, StockReply, make_adapter, make_service
 from labkit.timing import VirtualClock
 
-__all__ = ["run_scenario"]
+__all__ = ["Callers", "current_call", "run_scenario"]
 
 Progress = Callable[[float], object]
 
@@ -60,7 +61,28 @@ _ASSISTANT = "research_assistant"
 _QUESTION = ("How many HX-2040 are in stock, and how is the seal replaced?",)
 
 
-def run_scenario(scenario: Scenario, *, progress: Progress | None = None, skip: bool = True) -> Trace:
+class Callers(Protocol):
+    """What a run calls: a `Stack`, or what stands for it."""
+
+    def caller(self, function: str) -> CallNext:
+        """The function in its middleware, for one result."""
+
+    def stream(self, function: str, /, *args: Any) -> AsyncIterator[Any]:
+        """The same, for a stream of chunks."""
+
+
+def current_call() -> int:
+    """The row of the call in whose course this is asked, in the run that is going on; -1 outside of one."""
+    return _CALL.get()
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    progress: Progress | None = None,
+    skip: bool = True,
+    watch: Callable[[Stack], Callers] | None = None,
+) -> Trace:
     """Run it, from its seed: the same scenario gives the same trace, to the byte.
 
     Args:
@@ -68,15 +90,23 @@ def run_scenario(scenario: Scenario, *, progress: Progress | None = None, skip: 
         progress: told the share that is done, from 0 to 1, about two hundred times.
         skip: write down, instead of running, the calls of stretches in which every call goes the same known way: see
             `labkit.scenario.skip`. The trace is the same either way, to the byte.
+        watch: given each replica's stack, gives what is called in its place, such as the same layers with somebody who
+            looks on between them; every call is run then.
 
     Raises:
         MiddlewareError: the stack cannot be built.
     """
-    return _Run(scenario, progress, skip).run()
+    return _Run(scenario, progress, skip, watch).run()
 
 
 class _Run:
-    def __init__(self, scenario: Scenario, progress: Progress | None, skip: bool) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        progress: Progress | None,
+        skip: bool,
+        watch: Callable[[Stack], Callers] | None = None,
+    ) -> None:
         self.scenario = scenario
         self.progress = progress
         self.clock = clock = VirtualClock()
@@ -87,6 +117,7 @@ class _Run:
         self.shared = {name: self._service(name, 0) for name in scenario.services if name not in self.per_replica}
         self.lease_stores: dict[str, Any] | None = None
         self.stacks = [self._stack(replica) for replica in range(scenario.replicas)]
+        self.callers: list[Callers] = [watch(stack) for stack in self.stacks] if watch else [*self.stacks]
         times = [arrivals(load, f"{scenario.seed}/load/{n}") for n, load in enumerate(scenario.workload)]
         self.start, self.load_of = merged(times)
         self.calls = len(self.start)
@@ -100,7 +131,7 @@ class _Run:
         self.invented = bytearray(self.calls)
         self.left = [self.calls]  # in a list, which a request may hold
         self.over = False
-        self.skip = SkipAhead(self) if skip else None
+        self.skip = SkipAhead(self) if skip and watch is None else None
 
     # ------------------------------------------------------------------------------------------------- what is built
 
@@ -162,7 +193,7 @@ class _Run:
         clock, start, load_of, replica_of = self.clock, self.start, self.load_of, self.replica
         now, sleep, begin = clock.now, clock.sleep, clock.start_at
         self.done = clock.event()
-        requests = [[self._request_of(load, stack) for stack in self.stacks] for load in self.scenario.workload]
+        requests = [[self._request_of(load, stack) for stack in self.callers] for load in self.scenario.workload]
         progress, calls = self.progress, self.calls
         told, number = 0.0, 0
         if progress is not None:
@@ -196,7 +227,7 @@ class _Run:
         self.over = True  # what is still going on is ended now, and that is nobody's giving up
         return until
 
-    def _request_of(self, load: Load, stack: Stack) -> Callable[[int], Coroutine[Any, Any, None]]:
+    def _request_of(self, load: Load, stack: Callers) -> Callable[[int], Coroutine[Any, Any, None]]:
         """The coroutine function of one call of this load on one replica."""
         function = load.function
         subjects = self.subjects_of(load)
@@ -237,7 +268,7 @@ class _Run:
         return request
 
     def _stream_of(
-        self, load: Load, stack: Stack, subjects: tuple[str, ...]
+        self, load: Load, stack: Callers, subjects: tuple[str, ...]
     ) -> Callable[[int], Coroutine[Any, Any, None]]:
         clock, many = self.clock, len(subjects)
 
