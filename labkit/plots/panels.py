@@ -32,6 +32,7 @@ __all__ = [
     "draw_axis",
     "draw_key",
     "draw_panels",
+    "draw_row",
     "draw_strip",
     "scales_of",
     "seconds_words",
@@ -401,7 +402,7 @@ def _breaker(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
             shapes.append(Words(frame.left + 4.0, round(y + 10.0, 2), named, SIZE_TICK, ink="muted"))
             y += 14.0
         for ribbon in rows:
-            shapes += _row(ribbon, frame, round(y, 2), thick)
+            shapes += draw_row(ribbon, frame, round(y, 2), thick)
             if frame.ticks and thick >= 9.0 and len(rows) > 1:
                 number = f"{ribbon.replica + 1}"
                 shapes.append(
@@ -411,7 +412,7 @@ def _breaker(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
     return shapes
 
 
-def _row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
+def draw_row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
     """One breaker: its states as boxes that touch, each with its word where it fits, and its probes."""
     shapes: list[Shape] = []
     words: list[Shape] = []
