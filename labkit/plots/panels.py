@@ -29,10 +29,13 @@ __all__ = [
     "Fault",
     "Frame",
     "Scales",
+    "draw_areas",
     "draw_axis",
+    "draw_grid",
     "draw_key",
     "draw_panels",
     "draw_row",
+    "draw_steps",
     "draw_strip",
     "scales_of",
     "seconds_words",
@@ -227,7 +230,7 @@ def _callers(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
 
     high = HEIGHTS["callers"]
     upper = scales.callers * _HEADROOM
-    shapes = _grid(frame, top, high, upper)
+    shapes = draw_grid(frame, top, high, upper)
     floor_ = np.full(data.axis.bins, top + high)
     below = np.zeros(data.axis.bins)
     words = {"failed": data.failing, "unavailable": data.turned_away}
@@ -240,13 +243,13 @@ def _callers(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
         below = below + rate
         upper_edge = top + high - below * (high / upper)
         if style.texture:
-            shapes += _areas(frame, upper_edge, floor_, style.colour, style.texture, style.fade)
-        edges += _steps(frame, np.where(rate > 0.0, upper_edge, np.nan), style.colour, style.line)
+            shapes += draw_areas(frame, upper_edge, floor_, style.colour, style.texture, style.fade)
+        edges += draw_steps(frame, np.where(rate > 0.0, upper_edge, np.nan), style.colour, style.line)
         layers.append((kind, upper_edge, floor_))
         floor_ = upper_edge
     offered = top + high - data.offered * (high / upper)
     shapes += edges
-    shapes += _steps(frame, offered, LINES["offered"].colour, LINES["offered"].line)
+    shapes += draw_steps(frame, offered, LINES["offered"].colour, LINES["offered"].line)
     labels = _Labels(frame, top, top + high)
     ceiling = np.fmin(floor_, offered)
     heard = [f"{data.counts['offered']:,} offered"]
@@ -265,7 +268,7 @@ def _callers(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
 def _attempts(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
     high = HEIGHTS["attempts"]
     upper = scales.attempts * _HEADROOM
-    shapes = _grid(frame, top, high, upper)
+    shapes = draw_grid(frame, top, high, upper)
     lines = {name: top + high - rate * (high / upper) for name, rate in data.attempts.items()}
     shapes += _lines(frame, lines, "attempts", top + high)
     labels = _Labels(frame, top, top + high)
@@ -284,7 +287,7 @@ def _in_flight(data: Binned, frame: Frame, scales: Scales, top: float) -> list[S
 
     high = HEIGHTS["in flight"]
     upper = scales.in_flight * _HEADROOM
-    shapes = _grid(frame, top, high, upper, most=1, whole=True)
+    shapes = draw_grid(frame, top, high, upper, most=1, whole=True)
     lines = {name: top + high - level * (high / upper) for name, level in data.in_flight.items()}
     shapes += _lines(frame, lines, "in_flight", top + high)
     labels = _Labels(frame, top, top + high)
@@ -336,7 +339,7 @@ def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
     lines = {"p95": place(data.p95), "median": place(data.median)}
     labels = _Labels(frame, top, top + high)
     for kind, line in lines.items():
-        shapes += _steps(frame, line, LINES[kind].colour, LINES[kind].line)
+        shapes += draw_steps(frame, line, LINES[kind].colour, LINES[kind].line)
         if data.latency[0] is not None:
             others = [other for key, other in lines.items() if key != kind]
             labels.beside(LINES[kind].word, line, others, near=0.03)
@@ -498,14 +501,14 @@ def _shares(ribbons: Sequence[Ribbon], frame: Frame, top: float, high: float) ->
         codes = np.array([names.index(state) for _, state in ribbon.states])[places]
         count[codes, np.arange(columns)] += 1.0
     upper = len(ribbons) * 1.02
-    shapes = _grid(frame, top, high, upper, most=2, whole=True)
+    shapes = draw_grid(frame, top, high, upper, most=2, whole=True)
     wide = Frame(frame.left, frame.right, Axis(frame.axis.end / columns, columns))
     base = np.full(columns, top + high)
     for row, style in enumerate(STATES.values()):
         edge = base - count[row] * (high / upper)
         texture = style.texture
-        shapes += _areas(wide, edge, base, style.colour, texture, 1.0)
-        shapes += _steps(wide, np.where(count[row] > 0.0, edge, np.nan), style.colour, 1.5)
+        shapes += draw_areas(wide, edge, base, style.colour, texture, 1.0)
+        shapes += draw_steps(wide, np.where(count[row] > 0.0, edge, np.nan), style.colour, 1.5)
         base = edge
     return shapes
 
@@ -555,7 +558,7 @@ def _whose(ribbons: Sequence[Ribbon], frame: Frame, right: float, groups: int) -
 # -- pieces
 
 
-def _grid(frame: Frame, top: float, high: float, upper: float, most: int = 2, *, whole: bool = False) -> list[Shape]:
+def draw_grid(frame: Frame, top: float, high: float, upper: float, most: int = 2, *, whole: bool = False) -> list[Shape]:
     """The lines from which values are read off, at round (or whole) numbers; zero is the panel's lower edge."""
     step = round_step(upper / _HEADROOM / most / 2.0)
     if upper / _HEADROOM / step >= 1.5 * most + 1.0:
@@ -583,13 +586,13 @@ def _lines(frame: Frame, lines: dict[str, Floats], kind: str, base: float) -> li
     shapes: list[Shape] = []
     if len(lines) == 1:
         for line in lines.values():
-            shapes += _areas(frame, line, np.full(line.size, base), style.colour, style.texture, style.fade)
+            shapes += draw_areas(frame, line, np.full(line.size, base), style.colour, style.texture, style.fade)
     for index, line in enumerate(lines.values()):
-        shapes += _steps(frame, line, style.colour, max(0.8, style.line - 0.7 * index))
+        shapes += draw_steps(frame, line, style.colour, max(0.8, style.line - 0.7 * index))
     return shapes
 
 
-def _steps(frame: Frame, ys: Floats, ink: str, thick: float) -> list[Shape]:
+def draw_steps(frame: Frame, ys: Floats, ink: str, thick: float) -> list[Shape]:
     """A line of steps, broken where there is no value."""
     shapes: list[Shape] = []
     for points in _runs(frame.edges, ys):
@@ -620,7 +623,7 @@ def _runs(edges: Sequence[float], ys: Floats) -> list[list[tuple[float, float]]]
     return runs
 
 
-def _areas(frame: Frame, upper: Floats, lower: Floats, ink: str, texture: str, fade: float) -> list[Shape]:
+def draw_areas(frame: Frame, upper: Floats, lower: Floats, ink: str, texture: str, fade: float) -> list[Shape]:
     """What lies between two lines of steps, wherever it is not empty."""
     import numpy as np
 
