@@ -558,7 +558,9 @@ def _whose(ribbons: Sequence[Ribbon], frame: Frame, right: float, groups: int) -
 # -- pieces
 
 
-def draw_grid(frame: Frame, top: float, high: float, upper: float, most: int = 2, *, whole: bool = False) -> list[Shape]:
+def draw_grid(
+    frame: Frame, top: float, high: float, upper: float, most: int = 2, *, whole: bool = False
+) -> list[Shape]:
     """The lines from which values are read off, at round (or whole) numbers; zero is the panel's lower edge."""
     step = round_step(upper / _HEADROOM / most / 2.0)
     if upper / _HEADROOM / step >= 1.5 * most + 1.0:
