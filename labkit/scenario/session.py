@@ -1,7 +1,7 @@
 """A real breaker, stepped by hand in virtual time: what a learner presses in the stepper, and what a replay plays.
 
-Nothing is modelled: each call is a task on a `VirtualClock` inside the real `CircuitBreakerMiddleware`, around a
-service that waits until it is told how to end.
+Nothing is modelled: each call is a task on a `VirtualClock` inside the real middleware, whichever breaker it is, around
+a service that waits until it is told how to end. `session_words.py` has the sentences.
 """
 
 from __future__ import annotations
@@ -9,26 +9,41 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from labkit.errors import BusinessRejection, ClockError, DependencyError
+from labkit.errors import BusinessRejection, ClockError, ConfigError, DependencyError
 from labkit.middleware import (
     BreakerEvent,
     CircuitBreakerMiddleware,
     CircuitBreakerOpenError,
     FunctionMiddlewareChain,
     FunctionMiddlewareContext,
+    GuardedCircuitBreakerMiddleware,
+    WindowCircuitBreakerMiddleware,
 )
 from labkit.policies import CircuitBreakerState
+from labkit.scenario.session_words import CHANGES, Happened, fault_of, late_words, rules_of, tell
 from labkit.timing import VirtualClock, VirtualTask
 
 if TYPE_CHECKING:
-    from labkit.config import CircuitBreakerMiddlewareConfig
+    from labkit.config import (
+        CircuitBreakerMiddlewareConfig,
+        GuardedCircuitBreakerMiddlewareConfig,
+        WindowCircuitBreakerMiddlewareConfig,
+    )
 
-__all__ = ["BreakerSession", "Flight", "Step"]
+    BreakerConfig: TypeAlias = (
+        CircuitBreakerMiddlewareConfig | GuardedCircuitBreakerMiddlewareConfig | WindowCircuitBreakerMiddlewareConfig
+    )
+
+__all__ = ["BreakerSession", "Flight", "Step", "breaker_config"]
 
 _OUTCOMES = ("ok", "error", "cancel")
-_CHANGES = ("opened", "half_opened", "closed")
+_MIDDLEWARE: Mapping[str, Any] = {
+    "circuit_breaker": CircuitBreakerMiddleware,
+    "guarded_circuit_breaker": GuardedCircuitBreakerMiddleware,
+    "window_circuit_breaker": WindowCircuitBreakerMiddleware,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,11 @@ class Step:
         events: what the breaker told its listeners.
         sentence: what happened and why.
         fault: the toolkit's fault (by its id) that showed itself, or None.
+        late: for "finish", that the call was admitted in an earlier period, in words; else "".
+        seconds: for "advance", how many passed; else 0.
+        cooldown: how long OPEN lasts now, in seconds.
+        probes: how many hold a probe's slot.
+        calls: how many outcomes the window holds; 0 where none counts them.
     """
 
     at: float
@@ -83,6 +103,31 @@ class Step:
     events: tuple[BreakerEvent, ...]
     sentence: str
     fault: str | None = None
+    late: str = ""
+    seconds: float = 0.0
+    cooldown: float = 0.0
+    probes: int = 0
+    calls: int = 0
+
+
+def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> BreakerConfig:
+    """A breaker's fields as its configuration; `_type` says which breaker, the toolkit's by default.
+
+    Raises:
+        ConfigError: no breaker is of that type.
+    """
+    from labkit.config import middleware_types, nearest
+
+    if config is not None and not isinstance(config, Mapping):
+        return config
+    fields = dict(config or {})
+    kind = str(fields.pop("_type", "circuit_breaker"))
+    if kind not in _MIDDLEWARE:
+        near = nearest(kind, _MIDDLEWARE)
+        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(_MIDDLEWARE)}."
+        raise ConfigError(f"'{kind}' is not the _type of a breaker; {hint}")
+    made: Any = middleware_types()[kind].model(**fields)
+    return made  # type: ignore[no-any-return]
 
 
 class _Call:
@@ -101,7 +146,8 @@ class BreakerSession:
     """One breaker on a clock that moves only when told.
 
     Args:
-        config: the breaker's fields, as a configuration or a mapping; defaults where None.
+        config: the breaker's fields, as a configuration or a mapping whose `_type` says which breaker; the toolkit's
+            and its defaults where None.
         target: the function that calls are for when no other is named.
 
     Example:
@@ -118,31 +164,24 @@ class BreakerSession:
     """
 
     def __init__(
-        self,
-        config: CircuitBreakerMiddlewareConfig | Mapping[str, Any] | None = None,
-        target: str = "parts_availability",
+        self, config: BreakerConfig | Mapping[str, Any] | None = None, target: str = "parts_availability"
     ) -> None:
-        from labkit.config import CircuitBreakerMiddlewareConfig
-
-        if config is None or isinstance(config, Mapping):
-            fields = {key: value for key, value in (config or {}).items() if key != "_type"}
-            config = CircuitBreakerMiddlewareConfig(**fields)
-        self.config = config
+        self.config = breaker_config(config)
         self.target = target
         self.history: list[Step] = []
+        self._rules = rules_of(self.config)
         self._begin()
 
     def _begin(self) -> None:
         self._clock = VirtualClock()
-        self._breaker = CircuitBreakerMiddleware(self.config, clock=self._clock)
+        self._breaker = _MIDDLEWARE[self.config.type](self.config, clock=self._clock)
         self._events: list[BreakerEvent] = []
         self._breaker.listen(self._events.append)
         self._chains: dict[str, Any] = {}
         self._calls: dict[str, _Call] = {}
         self._count = 0
-        self._opened_at: dict[str, float] = {}
-        self._periods: dict[str, int] = {}  # how often each target's state has changed
-        self._probing: dict[str, bool] = {}  # whether the probe's slot was taken before the step
+        self._changes: dict[str, list[str]] = {}  # how each target's state has changed, in order
+        self._before: dict[str, tuple[int, bool]] = {}  # each target's failures and whether it was probing
 
     @property
     def now(self) -> float:
@@ -153,6 +192,13 @@ class BreakerSession:
     def in_flight(self) -> list[Flight]:
         """The calls that were admitted and have not ended, in the order in which they came."""
         return [call.flight for call in self._calls.values() if call.flight is not None]
+
+    def late(self, id: str) -> str:
+        """That a call in flight was admitted in an earlier period, in words, or "": its result will be a late one."""
+        call = self._calls.get(id)
+        if call is None or call.flight is None:
+            return ""
+        return late_words(call.flight, self._changes.get(call.flight.target, ()))
 
     def call(self, id: str | None = None, target: str | None = None) -> Step:
         """Let a call arrive. `id` defaults to the next of c1, c2, ...
@@ -174,8 +220,8 @@ class BreakerSession:
         self._clock.settle()
         if call.reached:
             probe = any(event.kind == "admitted" and event.probe for event in self._events)
-            changed = sum(event.kind in _CHANGES for event in self._events)
-            call.flight = Flight(id, target, probe, self.now, self._periods.get(target, 0) + changed)
+            changed = sum(event.kind in CHANGES for event in self._events)
+            call.flight = Flight(id, target, probe, self.now, len(self._changes.get(target, ())) + changed)
         else:
             del self._calls[id]
         return self._step("call", id, target, None, call.reached, call.error)
@@ -211,7 +257,7 @@ class BreakerSession:
         error = None
         for id in ended:
             error = self._calls.pop(id).error
-        return self._step("advance", ", ".join(ended) or None, self.target, None, None, error)
+        return self._step("advance", ", ".join(ended) or None, self.target, None, None, error, seconds=seconds)
 
     def undo(self) -> Step | None:
         """Take the last step back, by playing the others again. Gives the step that is now the last, or None."""
@@ -230,7 +276,6 @@ class BreakerSession:
         self.close()
         self.history = []
         self._begin()
-        before = 0.0
         for step in steps:
             if step.op == "call":
                 self.call(step.id, step.target)
@@ -238,8 +283,7 @@ class BreakerSession:
             elif step.op == "finish":
                 self.finish(step.id or "", step.outcome or "")
             else:
-                self.advance(step.at - before)
-            before = step.at
+                self.advance(step.seconds)
         return self.history[-1] if self.history else None
 
     async def _run(self, call: _Call, target: str) -> None:
@@ -262,22 +306,44 @@ class BreakerSession:
         outcome: str | None,
         admitted: bool | None,
         error: BaseException | None,
+        *,
         flight: Flight | None = None,
+        seconds: float = 0.0,
     ) -> Step:
         events = tuple(self._events)
         self._events.clear()
-        period = self._periods.get(target, 0)
         for event in events:
-            if event.kind == "opened":
-                self._opened_at[event.target] = event.at
-            if event.kind in _CHANGES:
-                self._periods[event.target] = self._periods.get(event.target, 0) + 1
-        probes = [one for one in self.in_flight if one.probe and one.target == target and one.id != id]
-        fault = _fault(op, outcome, admitted, flight, period, self._probing, probes, events)
+            if event.kind in CHANGES and not (flight is not None and event.target == target):
+                self._changes.setdefault(event.target, []).append(event.kind)
+        late = "" if flight is None else late_words(flight, self._changes.get(target, ()))
+        if flight is not None:  # what a call's own end has changed does not make it late
+            self._changes.setdefault(target, []).extend(event.kind for event in events if event.kind in CHANGES)
         now = self._breaker.snapshot(target)
-        retry_after = None
-        if now.state is CircuitBreakerState.OPEN:
-            retry_after = max(0.0, now.changed_at + self.config.cooldown_period - self.now)
+        window = isinstance(self._breaker, WindowCircuitBreakerMiddleware)
+        probes = now.probes if window else int(now.probing)
+        cooldown: float = now.open_duration if window else self.config.cooldown_period  # type: ignore[union-attr]
+        failures_before, probing_before = self._before.get(target, (0, False))
+        what = Happened(
+            op=op,
+            id=id,
+            outcome=outcome,
+            admitted=admitted,
+            events=events,
+            now=self.now,
+            flight=flight,
+            late=late,
+            others=tuple(one.id for one in self.in_flight if one.probe and one.target == target and one.id != id),
+            state=now.state,
+            failures=now.failures,
+            successes=now.successes,
+            calls=now.calls if window else 0,
+            retry_after=max(0.0, now.changed_at + cooldown - self.now)
+            if now.state is CircuitBreakerState.OPEN
+            else None,
+            failures_before=failures_before,
+            probing_before=probing_before,
+        )
+        fault = fault_of(self._rules, what)
         step = Step(
             at=self.now,
             op=op,
@@ -289,17 +355,18 @@ class BreakerSession:
             state=now.state,
             failures=now.failures,
             successes=now.successes,
-            probing=now.probing,
-            retry_after=retry_after,
+            probing=probes > 0,
+            retry_after=what.retry_after,
             events=events,
-            sentence=_sentence(
-                self, op, id, outcome, admitted, events, now.state, retry_after, flight is not None and flight.probe
-            )
-            if fault is None
-            else _faulty_sentence(fault, id, outcome, probes, events, now.failures, now.state),
+            sentence=tell(self._rules, what, fault),
             fault=fault,
+            late=late,
+            seconds=seconds,
+            cooldown=cooldown,
+            probes=probes,
+            calls=what.calls,
         )
-        self._probing[target] = now.probing
+        self._before[target] = now.failures, probes > 0
         self.history.append(step)
         return step
 
@@ -314,131 +381,3 @@ async def _service(call: _Call) -> str:
 
 def _number(id: str | None) -> int:
     return int(id[1:]) if id and id[0] == "c" and id[1:].isdigit() else 0
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def _failures(count: int) -> str:
-    return f"{_plural(count, 'failure')} in a row"
-
-
-def _fault(
-    op: str,
-    outcome: str | None,
-    admitted: bool | None,
-    flight: Flight | None,
-    period: int,
-    probing: Mapping[str, bool],
-    probes: list[Flight],
-    events: tuple[BreakerEvent, ...],
-) -> str | None:
-    """Which of the toolkit's faults a step has shown, if any."""
-    if op == "call":
-        second = admitted and probes and events and events[-1].probe
-        return "cancel-frees-foreign-probe" if second else None
-    if flight is None or flight.period == period:
-        return None
-    if outcome == "cancel":
-        freed = probing.get(flight.target) and probes and not flight.probe
-        return "cancel-frees-foreign-probe" if freed else None
-    if flight.probe:
-        return "stale-probe-decides"
-    event = next((event for event in events if event.kind in ("succeeded", "failed")), None)
-    if event is not None and (event.state is CircuitBreakerState.CLOSED or "opened" in [one.kind for one in events]):
-        return "no-generations" if outcome == "error" else None
-    return None
-
-
-def _faulty_sentence(
-    fault: str,
-    id: str | None,
-    outcome: str | None,
-    probes: list[Flight],
-    events: tuple[BreakerEvent, ...],
-    failures: int,
-    state: CircuitBreakerState,
-) -> str:
-    named = f"a fault of the toolkit's 1.9.0, {fault}"
-    others = " and ".join(probe.id for probe in probes)
-    kinds = [event.kind for event in events]
-    after = {CircuitBreakerState.CLOSED: "closed", CircuitBreakerState.OPEN: "open"}.get(state, "half-open")
-    if fault == "cancel-frees-foreign-probe" and outcome is None:
-        return (
-            f"{id} is admitted as one more probe while {others} is in flight: its slot was freed too early ({named})."
-        )
-    if fault == "cancel-frees-foreign-probe":
-        return (
-            f"{id} was cancelled; it was not the probe, yet it frees the slot of {others}, still in flight ({named})."
-        )
-    how = "succeeded" if outcome == "ok" else "failed"
-    if fault == "stale-probe-decides":
-        turn = next((kind for kind in kinds if kind in _CHANGES), None)
-        does = {"closed": "the breaker closes", "opened": "the breaker opens again"}.get(turn or "", f"it is {after}")
-        return f"{id} {how}; it was the probe of an earlier half-open period, and yet it counts: {does} ({named})."
-    does = "the breaker opens" if "opened" in kinds else f"{_failures(failures)}"
-    return f"{id} failed; it was admitted in an earlier closed period, and yet it counts: {does} ({named})."
-
-
-def _sentence(
-    session: BreakerSession,
-    op: str,
-    id: str | None,
-    outcome: str | None,
-    admitted: bool | None,
-    events: tuple[BreakerEvent, ...],
-    state: CircuitBreakerState,
-    retry_after: float | None,
-    was_probe: bool,
-) -> str:
-    config, now = session.config, session.now
-    kinds = [event.kind for event in events]
-    last = events[-1] if events else None
-    probe_at = f"a probe may go at {now + retry_after:g} s" if retry_after is not None else ""
-    if op == "call":
-        if admitted and "half_opened" in kinds:
-            return f"{id} is admitted as the probe: the cooldown is over, and this call turns the breaker half-open."
-        if admitted and last is not None and last.probe:
-            return f"{id} is admitted as the probe: the breaker is half-open and no probe is in flight."
-        if admitted:
-            return f"{id} is admitted: the breaker is closed."
-        if state is CircuitBreakerState.HALF_OPEN:
-            return f"{id} is rejected: the breaker is half-open and its one probe is in flight."
-        return f"{id} is rejected: the breaker is open, and {probe_at}."
-    if op == "advance":
-        told = f"It is {now:g} s"
-        if "opened" in kinds:
-            return f"{told}: the probe {id} timed out on the way, so the breaker opened again; {probe_at}."
-        if id is not None:
-            return f"{told}: {id} timed out on the way."
-        if state is CircuitBreakerState.OPEN and retry_after == 0.0:
-            return f"{told}: the cooldown is over, but the breaker stays open until a call arrives."
-        if state is CircuitBreakerState.OPEN:
-            return f"{told}: the breaker is open, and {probe_at}."
-        return f"{told}: time alone changes nothing."
-    event = next((event for event in events if event.kind in ("succeeded", "failed", "cancelled")), None)
-    failures = event.failures if event is not None else 0
-    successes = event.successes if event is not None else 0
-    how = {"ok": "succeeded", "error": "failed", "cancel": "was cancelled"}[outcome or "ok"]
-    what = f"{'the probe ' if was_probe else ''}{id} {how}"
-    if outcome == "cancel":
-        freed = "; the probe's slot is free again" if was_probe and state is CircuitBreakerState.HALF_OPEN else ""
-        return f"{what}: a cancellation counts neither way{freed}."
-    if "closed" in kinds:
-        reached = _plural(config.half_open_success_threshold, "successful probe")
-        asked = "was" if config.half_open_success_threshold == 1 else "in a row were"
-        return f"{what}: {reached} {asked} asked for, so the breaker closes."
-    if "opened" in kinds and was_probe:
-        return f"{what}: one failed probe is enough, so the breaker opens again; {probe_at}."
-    if "opened" in kinds:
-        reached = f"{_failures(failures)} {'reaches' if failures == 1 else 'reach'} the threshold of"
-        return f"{what}: {reached} {config.failure_threshold}, so the breaker opens; {probe_at}."
-    if was_probe and state is CircuitBreakerState.HALF_OPEN:
-        return f"{what}: {successes} of the {config.half_open_success_threshold} successes that close the breaker."
-    if state is CircuitBreakerState.CLOSED and outcome == "error":
-        return f"{what}: {_failures(failures)}, of {config.failure_threshold} that open the breaker."
-    if state is CircuitBreakerState.CLOSED:
-        return f"{what}: the count of failures in a row is 0."
-    word = "open" if state is CircuitBreakerState.OPEN else "half-open"
-    return f"{what}, but it is not a probe and the breaker is {word}: it counts neither way."
