@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labkit.widgets.outage import outage_explorer
     from labkit.widgets.stepper import StateStepper, state_stepper
+    from labkit.widgets.window import window_explorer
 
-__all__ = ["StateStepper", "outage_explorer", "state_stepper"]
+__all__ = ["StateStepper", "outage_explorer", "state_stepper", "window_explorer"]
 
 _HOMES = {
     "StateStepper": "stepper",
     "outage_explorer": "outage",
     "state_stepper": "stepper",
+    "window_explorer": "window",
 }
 
 
