@@ -6,6 +6,7 @@ Whole scenarios into traces and numbers, recorded traces replayed, and a breaker
 from __future__ import annotations
 
 from labkit.scenario.calls import Call, Calls, call_in_turn
+from labkit.scenario.follow import Followed, FollowedStep, Measured, follow
 from labkit.scenario.metrics import METRICS, metrics
 from labkit.scenario.replay import Difference, Report, load_traces, replay_file, replay_trace
 from labkit.scenario.run import run_scenario
@@ -23,7 +24,10 @@ __all__ = [
     "Cell",
     "Difference",
     "Flight",
+    "Followed",
+    "FollowedStep",
     "Load",
+    "Measured",
     "Report",
     "Scenario",
     "ServiceSpec",
@@ -32,6 +36,7 @@ __all__ = [
     "Trace",
     "Variant",
     "call_in_turn",
+    "follow",
     "load_scenario",
     "load_traces",
     "metrics",
