@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from labkit.plots.drawing import Box, Disc, Line, Picture, Shape, Words, arrow, wrap
-from labkit.plots.style import SIZE, SIZE_SMALL, STATES
+from labkit.plots.drawing import Box, Disc, Line, Picture, Shape, Words, arrow, mark, wrap
+from labkit.plots.style import MARKS, SIZE, SIZE_SMALL, STATES, width_of
 
-__all__ = ["Layer", "layers_of", "onion"]
+__all__ = ["Layer", "Lit", "layers_of", "onion"]
 
 _ROW = 17.0
 _BREAKERS = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
@@ -32,6 +32,24 @@ class Layer(NamedTuple):
     settings: dict[str, Any]
 
 
+class Lit(NamedTuple):
+    """Where a call is on its way, to be lit in the picture.
+
+    Attributes:
+        place: 0 for the outermost layer, the number of layers for the dependency, -1 for the caller.
+        direction: "in" (on its way to the dependency), "out" (on its way back) or "here".
+        kind: what travels back, a key of `style.MARKS`; "" for the call itself.
+        words: what happens, in a few words.
+        deepest: how far in the call has been.
+    """
+
+    place: int
+    direction: str
+    kind: str = ""
+    words: str = ""
+    deepest: int = -1
+
+
 def layers_of(config: Any, function: str) -> list[Layer]:
     """Return the layers of a function of a loaded configuration (`labkit.config.StackConfig`), outermost first."""
     layers = []
@@ -43,7 +61,13 @@ def layers_of(config: Any, function: str) -> list[Layer]:
 
 
 def onion(
-    layers: Iterable[Layer], target: str, *, notes: bool = True, width: float = 860.0, title: str = ""
+    layers: Iterable[Layer],
+    target: str,
+    *,
+    notes: bool = True,
+    width: float = 860.0,
+    title: str = "",
+    lit: Lit | None = None,
 ) -> Picture:
     """Return the picture of a list of middleware around a function.
 
@@ -53,12 +77,14 @@ def onion(
         notes: say in words what each place in the list decides; not where a learner is still to predict it.
         width: of the picture, in pixels.
         title: what the picture is called; the list itself by default.
+        lit: a place on the way of one call to light, with what travels there.
     """
     layers = list(layers)
     title = title or f"Who wraps whom: {', '.join(layer.type_ for layer in layers) or 'nothing'} around {target}"
     words = [_note(layers, index) if notes else "" for index in range(len(layers))]
     shapes: list[Shape] = []
-    left, top, inner = 76.0, 8.0, width - 76.0 - 8.0
+    begin = 76.0
+    left, top, inner = begin, 8.0, width - begin - 8.0
     boxes: list[tuple[float, float, float, list[str]]] = []
     for note in words:
         lines = wrap(note, inner - 28.0) if note else []
@@ -66,21 +92,33 @@ def onion(
         left += 26.0
         top += 34.0 + len(lines) * _ROW + 8.0
         inner -= 40.0
-    core = 54.0
+    core = 54.0 if lit is None else 84.0
     height = top + core + 14.0 * len(boxes) + 8.0
     for index, ((x, y, wide, lines), layer) in enumerate(zip(boxes, layers, strict=True)):
         high = height - 8.0 - 14.0 * index - y
         colour = _colour(layer)
         shapes.append(Box(x, y, wide, high, 10.0, fill="panel" if index % 2 == 0 else "paper", stroke=colour, line=2.2))
-        shapes.append(Words(x + 14.0, y + 24.0, layer.name, SIZE, bold=True, tail=layer.type_))
+        type_ = layer.type_ if layer.type_ != layer.name else ""
+        shapes.append(Words(x + 14.0, y + 24.0, layer.name, SIZE, bold=True, tail=type_))
+        if lit is not None and lit.place == index:
+            shapes += _light(x, y, wide, high, 10.0, lit)
+            shapes += _plaque(
+                x + wide - 12.0, y, wide - 40.0 - width_of(f"{layer.name}  {type_}", SIZE, bold=True), lit
+            )
         for row, text in enumerate(lines):
             shapes.append(Words(x + 14.0, y + 44.0 + row * _ROW, text, SIZE_SMALL, ink="muted"))
     shapes.append(Box(left, top, inner, core, 8.0, fill="paper", stroke="text", line=1.6))
-    shapes.append(Words(left + inner / 2, top + 24.0, target, SIZE, "middle", bold=True))
-    shapes.append(Words(left + inner / 2, top + 42.0, "the dependency", SIZE_SMALL, "middle", ink="muted"))
-    middle = top + core / 2
+    shapes.append(Words(left + inner / 2, top + core / 2 - 3.0, target, SIZE, "middle", bold=True))
+    shapes.append(Words(left + inner / 2, top + core / 2 + 15.0, "the dependency", SIZE_SMALL, "middle", ink="muted"))
+    middle = top + (core / 2 if lit is None else 24.0)
     shapes.append(Words(8.0, middle - 10.0, "a call", SIZE_SMALL, bold=True))
-    shapes += arrow(((8.0, middle), (left - 2.0, middle)), stroke="text", line=2.0, head=10.0)
+    edges = [*(box[0] for box in boxes), left]
+    if lit is None:
+        shapes += arrow(((8.0, middle), (left - 2.0, middle)), stroke="text", line=2.0, head=10.0)
+    else:
+        if lit.place == len(boxes):
+            shapes += _light(left, top, inner, core, 8.0, lit)
+        shapes += _way(edges, middle, lit)
     for (x, _, _, _), layer in zip(boxes, layers, strict=True):
         if layer.type_ == "timeout":
             shapes += _clock(x, middle)
@@ -90,7 +128,57 @@ def onion(
             shapes += _places(x, middle)
         else:
             shapes.append(Disc(x, middle, 5.0, fill="paper", stroke="text", line=2.0))
+    if lit is not None:
+        shapes += _traveller(edges, middle, lit)
     return Picture(width, height, tuple(shapes), title, _alt(layers, words, target))
+
+
+_BACK = 40.0  # from the way in down to the way out
+
+
+def _light(x: float, y: float, wide: float, high: float, radius: float, lit: Lit) -> list[Shape]:
+    """A frame around the place where the call is: thick, in the text's own ink."""
+    return [Box(x - 3.0, y - 3.0, wide + 6.0, high + 6.0, radius + 2.0, stroke=_ink(lit), line=4.0)]
+
+
+def _plaque(right: float, y: float, room: float, lit: Lit) -> list[Shape]:
+    """What happens, at the right of a layer's title, where there is room for it."""
+    wide = width_of(lit.words, SIZE_SMALL, bold=True) + 20.0
+    if not lit.words or wide > room:
+        return []
+    return [
+        Box(right - wide, y + 9.0, wide, 22.0, 11.0, fill="paper", stroke=_ink(lit), line=1.8),
+        Words(right - wide / 2, y + 24.5, lit.words, SIZE_SMALL, "middle", bold=True),
+    ]
+
+
+def _ink(lit: Lit) -> str:
+    return MARKS[lit.kind].colour if lit.kind else "text"
+
+
+def _way(edges: Sequence[float], y: float, lit: Lit) -> list[Shape]:
+    """The way in as far as the call has been, the rest of it faint, and the way back."""
+    deepest = max(lit.deepest, lit.place, 0)
+    reached = edges[deepest] - 2.0 if lit.direction != "in" or lit.place < 0 else edges[max(lit.place, 0)] - 2.0
+    shapes: list[Shape] = [Line(((8.0, y), (edges[-1] - 2.0, y)), "faint", 2.0, dash=True)]
+    shapes += arrow(((8.0, y), (reached, y)), stroke="text", line=2.4, head=10.0)
+    if lit.direction == "out":
+        back = y + _BACK
+        end = 8.0 if lit.place < 0 else edges[lit.place] - 22.0
+        shapes += arrow(((edges[deepest], back), (end, back)), stroke=_ink(lit), line=2.4, head=10.0)
+    return shapes
+
+
+def _traveller(edges: Sequence[float], y: float, lit: Lit) -> list[Shape]:
+    """The call itself, or the mark of what comes back."""
+    if lit.direction == "out" and lit.kind:
+        x = 26.0 if lit.place < 0 else edges[lit.place]
+        return [
+            Disc(x, y + _BACK, 11.0, fill="paper", stroke=_ink(lit), line=1.6),
+            *mark(lit.kind, x, y + _BACK, size=6.0),
+        ]
+    x = 26.0 if lit.place < 0 else edges[lit.place]
+    return [Disc(x, y, 12.0, fill="", stroke=_ink(lit), line=3.0)]
 
 
 def _colour(layer: Layer) -> str:
