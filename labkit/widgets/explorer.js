@@ -1,46 +1,60 @@
 // The page of every explorer: controls, a question, a picture, a sentence, the YAML. It shows what a view says and tells
 // the kernel what was set; it knows no rules. An explorer of its own may add to it: explorer(root, ask, unique, own).
 
+const REST = 400; // ms without news after which a screen reader is told how things stand
+const LOST = 10_000; // ms after which a message that nobody has answered no longer holds up the next
+
 /**
- * @param own null, or {build(place, act, unique), paint(view)}: what one explorer has beyond the others. `place` is an
- *   empty element above the picture; act({do: ...}) talks to the kernel.
+ * @param own null, or {build(place, act, unique, root), paint(view, before), close()}: what one explorer has beyond the
+ *   others. `place` is an empty element above the picture; act({do: ...}) talks to the kernel; close, which may be
+ *   absent, lets go of observers and timers.
  */
 function explorer(root, ask, unique, own = null) {
   let view = null;
   const fields = new Map(); // by key: {row, sync(value), trouble}
-  const values = {}; // what this page last set or was shown, by key
   // One message is on its way at a time. What is set meanwhile replaces what waits, so the last position wins and the
-  // kernel never runs what nobody is waiting for.
-  let flying = null;
-  let next = null;
+  // kernel never runs what nobody is waiting for. A message with `each` is not replaced: every press of it counts.
+  let flying = null; // {id, message, since}
+  const waiting = [];
   let late = null; // the timer that says "running"
 
   const send = (message) => {
-    if (flying !== null) {
-      next = message.do === "set" && next?.do === "set" ? { ...message, values: { ...next.values, ...message.values } } : message;
-      return;
-    }
-    flying = ask(message);
-    late = setTimeout(() => root.classList.add("labkit-busy"), 300);
+    const last = waiting.at(-1);
+    if (last?.do !== message.do || message.each) waiting.push(message);
+    else waiting[waiting.length - 1] = message.do === "set" ? { ...message, values: { ...last.values, ...message.values } } : message;
+    if (flying === null || performance.now() - flying.since > LOST) fly();
   };
+  const fly = () => {
+    const message = waiting.shift();
+    flying = { id: ask(message), message, since: performance.now() };
+    clearTimeout(late);
+    late = setTimeout(() => say(running, "Running …"), 300);
+  };
+  const pending = () => (flying === null ? waiting : [flying.message, ...waiting]);
   root.addEventListener("labkit-answered", (event) => {
-    if (event.detail !== flying) return;
+    if (event.detail !== flying?.id) return;
     flying = null;
     clearTimeout(late);
-    root.classList.remove("labkit-busy");
-    if (next !== null) {
-      const message = next;
-      next = null;
-      send(message);
+    if (waiting.length) {
+      fly();
+    } else {
+      say(running, "");
+      sync();
     }
   });
-  const set = (key, value) => {
-    values[key] = value;
-    send({ do: "set", values: { [key]: value } });
+  const set = (key, value) => send({ do: "set", values: { [key]: value } });
+  /** Whether the hand is further than the view: a position of this control is still on its way. */
+  const ahead = (key) => pending().some((message) => message.do === "set" && key in message.values);
+  /** Shows in the controls what the view says, but not in those that the hand has just moved, nor over nonsense. */
+  const sync = () => {
+    for (const control of view.controls) {
+      if (!(control.key in view.trouble) && !ahead(control.key)) fields.get(control.key).sync(control.value);
+    }
   };
 
   // -- controls
 
+  const about = (control) => ["help", "trouble"].filter((what) => what !== "help" || control.help).map((what) => unique(`${control.key}-${what}`)).join(" ");
   /** A label that may break after each "_". */
   const named = (label) => label.split(/(?<=_)/).flatMap((part, place) => (place ? [make("wbr"), part] : [part]));
   const decimals = (step) => Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
@@ -49,11 +63,11 @@ function explorer(root, ask, unique, own = null) {
   function slider(control, label, value, onset, name) {
     const text = make("input", {
       type: "text", inputmode: "decimal", autocomplete: "off", size: 6, id: unique(name),
-      "aria-label": control.unit ? `${label}, ${control.unit}` : label, "aria-describedby": unique(`${control.key}-trouble`),
+      "aria-label": control.unit ? `${label}, ${control.unit}` : label, "aria-describedby": about(control),
     });
     const range = make("input", {
       type: "range", min: control.least, max: control.most, step: control.step, "aria-label": label,
-      "aria-describedby": unique(`${control.key}-trouble`),
+      "aria-describedby": about(control),
       oninput: () => {
         text.value = asText(range.valueAsNumber, control.step);
         range.setAttribute("aria-valuetext", `${text.value} ${control.unit}`.trim());
@@ -71,7 +85,8 @@ function explorer(root, ask, unique, own = null) {
       range.setAttribute("aria-valuetext", `${asText(now, control.step)} ${control.unit}`.trim());
       range.disabled = text.disabled = now === null;
     };
-    return { parts: [range, text, make("span", { class: "labkit-unit", "aria-hidden": "true" }, control.unit)], sync, range, text };
+    const behind = make("span", { class: "labkit-unit" }, make("span", { "aria-hidden": "true" }, control.unit));
+    return { parts: [range, text, behind], sync, range, text };
   }
 
   const makers = {
@@ -82,8 +97,11 @@ function explorer(root, ask, unique, own = null) {
       let last = control.value ?? control.least;
       let none = null;
       if (control.none) {
-        none = make("input", { type: "checkbox", onchange: () => set(control.key, none.checked ? null : last) });
-        row.append(make("label", { class: "labkit-check labkit-none" }, none, control.none));
+        none = make("input", {
+          type: "checkbox", "aria-label": `${control.label}: ${control.none}`,
+          onchange: () => set(control.key, none.checked ? null : last),
+        });
+        one.parts.at(-1).append(make("label", { class: "labkit-check" }, none, control.none));
       }
       return {
         row,
@@ -102,10 +120,11 @@ function explorer(root, ask, unique, own = null) {
           now[place] = value;
           set(control.key, [...now]);
         }, `${control.key}-${which}`));
-      const row = make("fieldset", { class: "labkit-control labkit-control-span" },
-        make("legend", { class: "labkit-control-name" }, control.label),
-        ...ends.map((one, place) => make("div", { class: "labkit-end-of-span" },
-          make("span", { class: "labkit-label", "aria-hidden": "true" }, ["from", "to"][place]), ...one.parts)));
+      const row = make("fieldset", { class: "labkit-control" },
+        make("legend", { class: "labkit-hidden" }, control.label),
+        ...ends.map((one, place) => make("div", { class: "labkit-control-range" },
+          make("span", { class: "labkit-control-name", "aria-hidden": "true" },
+            make("span", { class: place ? "labkit-unseen" : "" }, `${control.label} `), ["from", "to"][place]), ...one.parts)));
       return {
         row,
         inputs: ends.flatMap((one) => [one.range, one.text]),
@@ -122,7 +141,7 @@ function explorer(root, ask, unique, own = null) {
         const input = make("input", { type: "radio", name: unique(control.key), value, onchange: () => set(control.key, value) });
         return [input, make("label", { class: "labkit-option" }, input, word)];
       });
-      const row = make("fieldset", { class: "labkit-control", "aria-describedby": unique(`${control.key}-trouble`) },
+      const row = make("fieldset", { class: "labkit-control", "aria-describedby": about(control) },
         make("legend", { class: "labkit-control-name" }, control.label),
         make("div", { class: "labkit-row" }, ...inputs.map(([, label]) => label)));
       return {
@@ -135,7 +154,7 @@ function explorer(root, ask, unique, own = null) {
     },
     switch(control) {
       const input = make("input", {
-        type: "checkbox", role: "switch", "aria-describedby": unique(`${control.key}-trouble`),
+        type: "checkbox", role: "switch", "aria-describedby": about(control),
         onchange: () => set(control.key, input.checked),
       });
       const row = make("div", { class: "labkit-control" }, make("label", { class: "labkit-check" }, input, control.label));
@@ -208,15 +227,22 @@ function explorer(root, ask, unique, own = null) {
   };
 
   const controls = make("div", { class: "labkit-controls" });
-  const wholeTrouble = make("p", { class: "labkit-trouble", role: "alert" });
+  const wholeTrouble = make("p", { class: "labkit-trouble" });
+  let from = null; // the control that was last used, to give the focus back after a question
+  controls.addEventListener("focusin", (event) => {
+    from = event.target;
+  });
 
   function build() {
     const place = (keys, into) => {
-      for (const control of view.controls.filter((each) => keys.includes(each.key))) {
+      for (const control of keys.map((key) => view.controls.find((each) => each.key === key))) {
         const field = makers[control.kind](control);
-        field.trouble = make("p", { class: "labkit-trouble", id: unique(`${control.key}-trouble`), role: "alert" });
+        field.trouble = make("p", { class: "labkit-trouble", id: unique(`${control.key}-trouble`) });
         field.row.append(field.trouble);
-        if (control.help) field.row.title = control.help;
+        if (control.help) {
+          field.row.title = control.help;
+          field.row.append(make("span", { class: "labkit-hidden", id: unique(`${control.key}-help`) }, control.help));
+        }
         fields.set(control.key, field);
         into.append(field.row);
       }
@@ -241,7 +267,7 @@ function explorer(root, ask, unique, own = null) {
   const predict = make("input", { type: "checkbox", onchange: () => send({ do: "predict", on: predict.checked }) });
   const predictLabel = make("label", { class: "labkit-check" }, predict, "Predict first");
   const tally = make("span", { class: "labkit-tally" });
-  const busy = make("span", { class: "labkit-running", role: "status" });
+  const running = make("span", { class: "labkit-running", role: "status" });
   const reset = make("button", { type: "button", onclick: () => send({ do: "reset" }) }, "Reset");
 
   const event = make("legend", {});
@@ -260,10 +286,21 @@ function explorer(root, ask, unique, own = null) {
 
   const verdict = make("span", { class: "labkit-verdict" });
   const sentence = make("span", { class: "labkit-first" });
-  const told = make("p", { class: "labkit-sentence", role: "status", "aria-live": "polite" }, verdict, sentence);
+  const told = make("p", { class: "labkit-sentence" }, verdict, sentence);
   const more = make("ul", { class: "labkit-more" });
   const whole = make("details", { open: true }, make("summary", {}, "The whole story"), more);
-  const notice = make("p", { class: "labkit-notice", role: "status" });
+  const notice = make("p", { class: "labkit-notice" });
+  // The one place that a screen reader is told from, once the hand rests: while a slider moves, its value is enough.
+  const live = make("p", { class: "labkit-hidden", role: "status" });
+  let resting = null;
+  function announce() {
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      const wrong = Object.values(view.trouble);
+      const words = view.question !== null ? [`Predict first: ${view.question.text}`] : [view.verdict?.text, view.sentences[0], view.notice];
+      say(live, (wrong.length ? wrong : words).filter(Boolean).join(" "));
+    }, REST);
+  }
   const facts = make("dl", { class: "labkit-facts" });
   const picture = make("div", { class: "labkit-picture" });
   const place = make("div", { class: "labkit-own" });
@@ -296,29 +333,42 @@ function explorer(root, ask, unique, own = null) {
     make("p", { class: "labkit-share" }, share), yamlNote, yaml);
 
   root.append(
-    make("div", { class: "labkit-row labkit-top" }, predictLabel, tally, make("span", { class: "labkit-gap" }), busy, reset),
-    controls, wholeTrouble, question, told, notice, place, facts, picture, whole, details);
+    make("div", { class: "labkit-row labkit-top" }, predictLabel, tally, make("span", { class: "labkit-gap" }), running, reset),
+    controls, wholeTrouble, question, told, notice, place, facts, picture, whole, details, live);
   own?.build(place, send, unique, root);
 
-  // A narrow page gets a picture that is drawn for it.
+  // A narrow page asks for a picture that is drawn for it. Each page of a kernel shows the one that fits it.
   let narrow = false;
   const watcher = new ResizeObserver(([entry]) => {
-    const now = entry.contentRect.width < 620;
-    if (now !== narrow && entry.contentRect.width > 0) {
-      narrow = now;
-      send({ do: "narrow", on: narrow });
-    }
+    const width = entry.contentRect.width;
+    if (width === 0 || narrow === width < 620) return; // not shown, or as before
+    narrow = width < 620;
+    if (view !== null) showPicture();
+    if (!narrow) send({ do: "narrow", on: false });
   });
   watcher.observe(root);
-  new MutationObserver(() => say(busy, root.classList.contains("labkit-busy") ? "Running …" : "")).observe(root, { attributeFilter: ["class"] });
+
+  let pictured = null;
+  function showPicture() {
+    const svg = (narrow && view.narrow) || view.svg;
+    if (narrow && view.narrow === null && !pending().some((message) => message.do === "narrow")) send({ do: "narrow", on: true });
+    if (svg === pictured) return;
+    pictured = svg;
+    // Two views may show the same picture, whose ids say what is drawn: make them this view's own.
+    picture.innerHTML = svg.replaceAll(/labkit-(?=[0-9a-f]{8}-)/g, unique(""));
+  }
 
   // -- showing a view
 
   function showQuestion() {
     const was = !question.hidden;
+    const answering = question.contains(document.activeElement);
     question.hidden = view.question === null;
     root.classList.toggle("labkit-veiled", view.question !== null);
-    if (view.question === null) return;
+    if (view.question === null) {
+      if (answering) (from?.isConnected ? from : predict).focus();
+      return;
+    }
     const key = JSON.stringify(view.question);
     if (question.dataset.key !== key) {
       question.dataset.key = key;
@@ -329,7 +379,7 @@ function explorer(root, ask, unique, own = null) {
     if (!was) for (const input of options.querySelectorAll("input")) input.checked = false;
   }
 
-  return (shown) => {
+  const paint = (shown) => {
     const first = view === null;
     const before = view;
     view = shown;
@@ -337,14 +387,7 @@ function explorer(root, ask, unique, own = null) {
       root.setAttribute("aria-label", view.title);
       build();
     }
-    if (next === null) { // else a newer position is on its way
-      for (const control of view.controls) {
-        if (!(control.key in view.trouble)) {
-          values[control.key] = control.value;
-          fields.get(control.key).sync(control.value);
-        }
-      }
-    }
+    sync();
     for (const [key, field] of fields) {
       say(field.trouble, view.trouble[key] ?? "");
       for (const input of field.inputs) input.setAttribute("aria-invalid", String(key in view.trouble));
@@ -371,15 +414,21 @@ function explorer(root, ask, unique, own = null) {
       say(facts.children[place].children[0], name);
       say(facts.children[place].children[1], value);
     });
-    if (first || before.svg !== view.svg) {
-      picture.innerHTML = view.svg.replaceAll(/labkit-(?=[0-9a-f]{8}-)/g, unique(""));
-    }
+    showPicture();
     say(yaml, view.yaml);
     say(share, view.share);
     say(yamlNote, view.of_toolkit
       ? "It runs with labkit run; its middleware and functions load in NeMo Agent Toolkit 1.9.0 as well."
       : "It runs with labkit run. Some of its middleware is labkit's own, which the toolkit has not.");
     own?.paint(view, before);
+    if (!first) announce();
     root.dataset.runs = String(Number(root.dataset.runs ?? "0") + 1);
   };
+  const close = () => {
+    watcher.disconnect();
+    clearTimeout(late);
+    clearTimeout(resting);
+    own?.close?.();
+  };
+  return { paint, close };
 }

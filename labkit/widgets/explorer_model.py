@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from labkit.errors import LabkitError
 from labkit.plots import Picture
+from labkit.plots.caption import captioned
 from labkit.scenario import Scenario, Trace, load_scenario, metrics, run_scenario, story
 from labkit.widgets.controls import Control
 
@@ -245,12 +246,11 @@ class ExplorerModel:
             return
         try:
             runs = self.run(settings)
+            shown = self.show(runs, settings)
         except LabkitError as error:
             self._trouble = {"": str(error)}
             return
-        self.settings = dict(settings)
-        self.runs = runs
-        self.shown = self.show(runs, self.settings)
+        self.settings, self.runs, self.shown = dict(settings), runs, shown
 
     def _answer(self, value: Any) -> None:
         settings = self._asking
@@ -283,7 +283,7 @@ class ExplorerModel:
         settings = {**self.settings, **(self._asking or {})}
         question = self.question(settings) if self._asking is not None else None
         shown = self.shown
-        picture = shown.narrow if self._narrow and shown.narrow is not None else shown.picture
+        narrow = shown.narrow.svg(themed=True) if shown.narrow is not None else ""
         yaml, of_toolkit = self.yaml()
         return {
             "title": self.title,
@@ -293,7 +293,8 @@ class ExplorerModel:
             "notice": self._notice,
             "sentences": list(shown.sentences),
             "facts": [list(fact) for fact in shown.facts],
-            "svg": picture.svg(themed=True),
+            "svg": shown.picture.svg(themed=True),
+            "narrow": narrow if self._narrow else None,  # None: nobody has asked for it yet
             "yaml": yaml,
             "of_toolkit": of_toolkit,
             "share": self.share(),
@@ -321,8 +322,9 @@ class ExplorerModel:
         return f"{self.name}({', '.join(changed)})"
 
     def still(self) -> Picture:
-        """The picture that stands for it where no kernel runs."""
-        return self.shown.picture
+        """The picture that stands for it where no kernel runs, with its sentence."""
+        first = self.shown.sentences[0] if self.shown.sentences else ""
+        return captioned(self.shown.picture, first, "A still picture: run this cell to move the controls.")
 
     def words(self) -> str:
         """It in a few sentences, for where nothing but text is shown."""

@@ -16,7 +16,7 @@ __all__ = ["OutageModel", "outage_explorer"]
 _FAULTS = (
     ("hang", "hangs"),
     ("error", "fails at once"),
-    ("slow", "answers after 3 s"),
+    ("slow", "takes 3 s"),
     ("connection_error", "drops connections"),
     ("error_shaped_string", "answers with an error's text"),
 )
@@ -61,27 +61,36 @@ class OutageModel(ExplorerModel):
         Range("failure_threshold", "failure_threshold", "middleware.breaker.failure_threshold",
               "Failures in a row that open the breaker.", 1, 30, 1, "", whole=True),
         Range("cooldown_period", "cooldown_period", "middleware.breaker.cooldown_period",
-              "Seconds that OPEN lasts at least.", 1, 60, 0.5, "s"),
+              "Seconds that OPEN lasts at least; the next call after it is the probe.", 1, 60, 0.5, "s"),
         Range("half_open_success_threshold", "half_open_success_threshold",
-              "middleware.breaker.half_open_success_threshold", "Probes in a row that close it.", 1, 10, 1, "",
-              whole=True),
+              "middleware.breaker.half_open_success_threshold", "Successful probes in a row that close it.", 1, 10, 1,
+              "", whole=True),
         Range("probe_timeout", "probe_timeout", "middleware.breaker.probe_timeout", "Bounds probes only.", 0.5, 10, 0.5,
               "s", none="none"),
+        Switch("lease", "one probe lease for all replicas", "",
+               "labkit's guarded breaker: a probe needs a lease, and there is one. The toolkit has none."),
         Range("timeout", "timeout", "", "Bounds every attempt.", 0.5, 10, 0.5, "s", none="none"),
         Range("attempts", "attempts", "middleware.again.attempts", "In all, the first included.", 1, 6, 1, "",
               whole=True),
-        Range("rate", "requests", "workload.0.rate", "Calls that arrive each second.", 5, 160, 5, "/s"),
         Span("outage", "outage", "", "From when to when the service fails.", 0, 115, 1),
-        Choice("fault", "the service", "", "What it does meanwhile.", _FAULTS),
+        Choice("fault", "meanwhile the service", "", "How it fails.", _FAULTS),
+        Range("rate", "requests", "workload.0.rate", "Calls that arrive each second.", 5, 160, 5, "/s"),
         Range("replicas", "replicas", "scenario.replicas", "Each has a breaker of its own.", 1, 8, 1, "", whole=True),
-        Switch("lease", "one probe lease for all", "", "labkit's guarded breaker: a probe needs a lease."),
     )  # fmt: skip
     groups: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
         (
-            "The breaker",
-            ("failure_threshold", "cooldown_period", "half_open_success_threshold", "probe_timeout", "lease"),
+            "Breaker, timeout, retry",
+            (
+                "failure_threshold",
+                "cooldown_period",
+                "half_open_success_threshold",
+                "probe_timeout",
+                "timeout",
+                "attempts",
+                "lease",
+            ),
         ),
-        ("Around it", ("timeout", "attempts", "rate", "replicas", "outage", "fault")),
+        ("Service and callers", ("outage", "fault", "rate", "replicas")),
     )
     defaults: ClassVar[Mapping[str, Any]] = {
         "failure_threshold": 5,
@@ -118,25 +127,82 @@ class OutageModel(ExplorerModel):
         """The timeline of the run, and its story."""
         run = runs[""]
         numbers = run.numbers
-        picture = trace_timeline(run.trace, width=860.0)
+        unended = f" + {numbers['unfinished']:,} unended" if numbers["unfinished"] else ""
+        at_once = f" ({numbers['concurrent_probes_peak']} at once)" if numbers["probes"] else ""
         facts = [
-            ("answered", f"{numbers['succeeded']:,} of {numbers['offered']:,}"),
+            ("live answers", f"{sum(run.trace.calls.useful):,} of {numbers['offered']:,}"),
             ("rejected", f"{numbers['rejected']:,}"),
-            ("failed", f"{numbers['failed']:,}"),
+            ("failed", f"{numbers['failed']:,}{unended}"),
             ("attempts", f"{numbers['attempts']:,}"),
-            ("most a second", f"{numbers['attempts_per_s_peak']}/s"),
-            ("probes at once", f"{numbers['concurrent_probes_peak']}"),
+            ("most in flight", f"{numbers['in_flight_peak']:,}"),
+            ("probes", f"{numbers['probes']:,}{at_once}"),
         ]
+        first, *others = run.told()
         narrow = trace_timeline(run.trace, width=480.0) if self._narrow else None
-        return Shown(picture, run.told(), narrow, facts)
+        picture = trace_timeline(run.trace, width=860.0)
+        return Shown(picture, [first, *_why(run, settings), *others], narrow, facts)
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:
-        """Whether it opens."""
-        return Question("Will a breaker open during this run?", (("yes", "it opens"), ("no", "it stays closed")))
+        """How many probes at once, whether it opens at all, or when service is back."""
+        kind = _kind(settings)
+        if kind == "probes":
+            each = f"{settings['replicas']}, one of each replica"
+            return Question(
+                "At most how many probes will be in flight at one time?",
+                (("one", "1"), ("each", each), ("between", "something in between"), ("none", "there will be none")),
+            )
+        if kind == "opens":
+            return Question(
+                "Will the breaker open during this run?", (("yes", "it opens"), ("no", "it stays closed all along"))
+            )
+        cooldown = f"{settings['cooldown_period']:g} s"
+        return Question(
+            f"The service is well again at {settings['outage'][1]:g} s. When is full service back?",
+            (
+                ("soon", "within 2 s of that"),
+                ("within", f"later, within a cooldown of {cooldown}"),
+                ("beyond", "later still"),
+                ("not", "not before the end"),
+            ),
+        )
 
     def answer(self, runs: Mapping[str, Run], settings: Mapping[str, Any]) -> str:
-        """Whether it did."""
-        return "yes" if runs[""].numbers["opens"] else "no"
+        """Read off the run."""
+        numbers = runs[""].numbers
+        kind = _kind(settings)
+        if kind == "opens":
+            return "yes" if numbers["opens"] else "no"
+        if kind == "probes":
+            most = numbers["concurrent_probes_peak"]
+            return {0: "none", 1: "one", settings["replicas"]: "each"}.get(most, "between")
+        took = numbers["recovery_s"]
+        if took is None:
+            return "not"
+        return "soon" if took <= _SOON else "within" if took <= settings["cooldown_period"] else "beyond"
+
+
+_SOON = 2.0  # seconds
+
+
+def _kind(settings: Mapping[str, Any]) -> str:
+    """What is worth asking about a run with these settings."""
+    if settings["replicas"] > 1:
+        return "probes"
+    odd = settings["fault"] == "error_shaped_string" or (settings["timeout"] is None and settings["fault"] == "hang")
+    return "opens" if odd or settings["failure_threshold"] > 10 else "back"
+
+
+def _why(run: Run, settings: Mapping[str, Any]) -> list[str]:
+    """What the story of a trace cannot know, since it stands in the settings."""
+    if run.numbers["opens"]:
+        if settings["lease"] and settings["replicas"] > 1:
+            return ["A probe needs the one lease of all replicas: labkit's guarded breaker, which the toolkit has not."]
+        return []
+    if settings["fault"] == "error_shaped_string":
+        return ["The error came as the text of an answer. A breaker counts what is raised, so it saw only successes."]
+    if settings["timeout"] is None and settings["fault"] in ("hang", "slow"):
+        return ["Without a timeout nothing is raised while a call waits, and a breaker counts only what is raised."]
+    return []
 
 
 def outage_explorer(*, predict: bool = False, **settings: Any) -> Explorer:

@@ -24,13 +24,16 @@ function allow(button, allowed) {
 }
 
 /**
- * @param build (root, press, unique) => paint(view): puts the explorer into root; press({do: ...}) talks to the kernel
- *   and gives the message's id, with which root hears "labkit-answered" once the view of it has been shown;
- *   unique("name") is an id that no other view on the page has.
+ * @param build (root, press, unique) => paint(view), or {paint, close} where there is something to let go of when the
+ *   view goes: puts the explorer into root; press({do: ...}) talks to the kernel and gives the message's id, with which
+ *   root hears "labkit-answered" once the view of it has been shown; unique("name") is an id that no other view on the
+ *   page has.
  */
 function stage(model, el, build) {
   // Counted on the page and not in here: each view may bring a copy of this script.
   const number = (globalThis.labkitViews = (globalThis.labkitViews ?? 0) + 1);
+  // Answers go to all pages of a kernel: a message's id is this page's alone.
+  const page = (globalThis.labkitPage ??= Math.random().toString(36).slice(2));
   const unique = (name) => `labkit-${number}-${name}`;
   const root = make("section", { class: "labkit" });
   const offline = make("p", { class: "labkit-offline", role: "status" });
@@ -40,7 +43,7 @@ function stage(model, el, build) {
 
   const listen = () => say(offline, "");
   const ask = (message) => {
-    const id = `${number}.${++asked}`;
+    const id = `${page}.${number}.${++asked}`;
     const unheard = () => {
       lost = true;
       say(
@@ -78,7 +81,8 @@ function stage(model, el, build) {
     event.target.toggleAttribute("data-lm-suppress-shortcuts", !theirs);
   };
   window.addEventListener("keydown", shield, true); // before JupyterLab, which listens on the document
-  const paint = build(root, ask, unique);
+  const built = build(root, ask, unique);
+  const { paint, close } = typeof built === "function" ? { paint: built } : built;
   const repaint = () => paint(model.get("view"));
   root.prepend(offline);
   el.append(root);
@@ -91,6 +95,7 @@ function stage(model, el, build) {
     model.off("change:view", repaint);
     window.removeEventListener("keydown", shield, true);
     for (const timer of waiting.values()) clearTimeout(timer);
+    close?.();
     root.remove();
   };
 }

@@ -142,11 +142,17 @@ class Stage(anywidget.AnyWidget):
         """A message of the page. Every one is answered, so that the page knows that somebody listens."""
         if not isinstance(content, Mapping):
             return
-        if "do" in content:
-            self.press(content)
-        with self._lock:
-            if not self._closed:
-                self.send({"answered": content.get("ask")})
+        try:
+            if "do" in content:
+                self.press(content)
+        except KeyboardInterrupt:  # "Interrupt kernel", which is meant for what runs, and that is this press
+            with self._lock:
+                if not self._closed:
+                    self.view = self._model.view() | {"notice": "Interrupted: what is shown is of before."}
+        finally:
+            with self._lock:
+                if not self._closed:
+                    self.send({"answered": content.get("ask")})
 
     def close(self) -> None:
         """Let go of everything; the page removes the view."""

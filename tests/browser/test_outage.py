@@ -39,7 +39,7 @@ def test_outage_explorer(open_cell: Any, axe: str) -> None:
     opened.theme("JupyterLab Dark")
     root.get_by_label("Predict first").check()
     slider.press("ArrowRight")
-    root.get_by_role("radio", name="it opens").check()
+    root.get_by_role("radio", name="later, within a cooldown of 30 s").check()
     root.get_by_role("button", name="See if it is so").press("Enter")
     root.get_by_text("As you said.").wait_for()
     assert page.evaluate(VIOLATIONS) == []
