@@ -71,7 +71,7 @@ _HOMES = {
         "sweep_line",
         "trace_timeline",
     ),
-    "labkit.widgets": ("outage_explorer", "state_stepper", "window_explorer"),
+    "labkit.widgets": ("order_explorer", "outage_explorer", "state_stepper", "stream_explorer", "window_explorer"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
