@@ -232,6 +232,11 @@ def mark(kind: str, x: float, y: float, *, size: float = 5.0) -> list[Shape]:
         return [Disc(x, y, size * 1.25, fill="paper", stroke=ink, line=line * 0.8), *cross]
     if style.shape == "bar":
         return [Line(((x, y - size * 1.4), (x, y + size * 1.4)), ink, line * 1.7)]
+    if style.shape == "square":
+        return [Box(x - size * 0.9, y - size * 0.9, size * 1.8, size * 1.8, fill="paper", stroke=ink, line=line)]
+    if style.shape == "triangle":
+        corners = ((x, y - size * 1.1), (x + size * 1.1, y + size * 0.9), (x - size * 1.1, y + size * 0.9))
+        return [Line(corners, ink, line, closed=True, fill="paper")]
     return [Line(((x, y - size * 1.2), (x + size * 1.2, y), (x, y + size * 1.2), (x - size * 1.2, y)), ink, line,
                  closed=True, fill="paper")]  # fmt: skip
 

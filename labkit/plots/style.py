@@ -57,7 +57,7 @@ class MarkStyle(NamedTuple):
     Attributes:
         word: what it is called in a picture.
         colour: "#RRGGBB".
-        shape: "dot", "cross", "ringed cross", "bar", "ring" or "diamond".
+        shape: "dot", "cross", "ringed cross", "bar", "ring", "diamond", "square" or "triangle".
     """
 
     word: str
@@ -99,6 +99,8 @@ MARKS: Mapping[str, MarkStyle] = MappingProxyType(
         "rejection": MarkStyle("rejection", "#6B7280", "bar"),
         "cancelled": MarkStyle("cancelled", "#6B7280", "ring"),
         "probe": MarkStyle("probe", "#A8497E", "diamond"),
+        "unavailable": MarkStyle("told unavailable", "#6B7280", "square"),
+        "not_useful": MarkStyle("answered, of no use", "#A8497E", "triangle"),
     }
 )
 
