@@ -74,19 +74,20 @@ def _in_all(without: Trace) -> str:
     return f"Without a breaker {failed:,} of {len(without.calls):,} calls fail"
 
 
-def _let_through(trace: Trace) -> str:
-    """How many failures a breaker let through."""
+def _let_through(trace: Trace) -> tuple[str, str]:
+    """How many failures a breaker let through, at length and in short."""
     failed = sum(outcome not in (0, 1) for outcome in trace.attempts.outcome)
-    return f"{failed:,} failures reached the callers"
+    return f"{failed:,} failures reached the callers", f"{failed:,} failures"
 
 
-def _head(name: str, whose: str, right: str, frame: Frame, y: float) -> list[Shape]:
+def _head(name: str, whose: str, said: tuple[str, str], frame: Frame, y: float) -> list[Shape]:
     """A panel's name, whose it is and what is said at its right, as far as there is room."""
-    used = _EDGE + width_of(name, SIZE, bold=True) + 16.0
-    said = width_of(right, SIZE_LABEL)
-    tail = whose if whose and used + width_of(whose, SIZE) + said <= frame.right else ""
+    used = _EDGE + width_of(name, SIZE, bold=True) + 10.0
+    room = frame.right - used - 14.0
+    tried = [(whose, said[0]), (whose, said[1]), ("", said[0]), ("", said[1])]
+    tail, right = next((one for one in tried if width_of(one[0]) + width_of(one[1], SIZE_LABEL) <= room), ("", ""))
     shapes: list[Shape] = [Words(_EDGE, y, name, SIZE, bold=True, tail=tail)]
-    if used + said <= frame.right:
+    if right:
         shapes.append(Words(frame.right, y, right, SIZE_LABEL, "end", ink="muted"))
     return shapes
 
@@ -96,7 +97,9 @@ def _traffic(without: Trace, bins: Frame, frame: Frame, top: float) -> list[Shap
     import numpy as np
 
     data = binned(without, bins.axis)
-    shapes = _head("calls", "a second, if nothing stood before them", _in_all(without), frame, top - 7.0)
+    failed_in_all = f"{data.counts['failed']:,} of {data.counts['offered']:,} fail"
+    said = (_in_all(without), failed_in_all)
+    shapes = _head("calls", "a second, if nothing stood before them", said, frame, top - 7.0)
     shapes.append(Box(frame.left, top, frame.right - frame.left, _TRAFFIC, fill="panel"))
     answered, failed = data.ended["answered"], data.ended["failed"]
     most = float((answered + failed).max(initial=0.0)) or 1.0

@@ -82,12 +82,10 @@ class WindowModel(ExplorerModel):
     base = BASE
     controls: ClassVar[tuple[Control, ...]] = (
         Range("share", "calls that fail", "", "In bad times, drawn from the seed.", 5, 100, 5, "%", whole=True),
-        Range("every", "one success every", "", "Of so many calls the last succeeds.", 2, 60, 1, "calls", whole=True,
+        Range("every", "a success every", "", "Of so many calls the last succeeds.", 2, 60, 1, "", whole=True,
               none="never"),
-        Range("burst", "a burst lasts", "", "Bad times, which then pause.", 1, 50, 1, "s", whole=True,
-              none="all the while"),
-        Range("calm", "calm between bursts", "", "Healthy seconds from one burst to the next.", 1, 50, 1, "s",
-              whole=True),
+        Range("burst", "fails for", "", "Bad times, and then it pauses.", 1, 50, 1, "s", whole=True, none="all"),
+        Range("calm", "then healthy for", "", "From one burst of failures to the next.", 1, 50, 1, "s", whole=True),
         Range("rate", "requests", "", "Calls that arrive each second.", 1, 20, 1, "/s", whole=True),
         Range("failure_threshold", "failure_threshold", "middleware.in_a_row.failure_threshold",
               "NeMo Agent Toolkit 1.9.0: failures in a row that open it.", 1, 100, 1, "", whole=True),
@@ -102,15 +100,24 @@ class WindowModel(ExplorerModel):
               "Fewer in the window are not judged.", 1, 200, 1, "", whole=True),
         Range("open_duration", "open for", "", "cooldown_period of the toolkit's, open_duration of the others.", 5, 60,
               5, "s"),
-        Range("open_factor", "longer each time by", "", "Azure pattern: a failed probe makes the next wait longer.", 1,
-              4, 0.5, "times"),
+        Range("open_factor", "each time longer", "", "Azure pattern: a failed probe makes the next wait longer.", 1,
+              4, 0.5, "×"),
     )  # fmt: skip
     groups: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ("The dependency, from 10 to 110 s", ("share", "every", "burst", "calm", "rate")),
-        ("In a row", ("failure_threshold",)),
-        ("Per interval", ("interval_threshold", "interval")),
-        ("By rate", ("failure_rate", "window", "minimum_calls")),
-        ("Once open", ("open_duration", "open_factor")),
+        (
+            "The breakers",
+            (
+                "failure_threshold",
+                "interval_threshold",
+                "interval",
+                "failure_rate",
+                "window",
+                "minimum_calls",
+                "open_duration",
+                "open_factor",
+            ),
+        ),
     )
     defaults: ClassVar[Mapping[str, Any]] = {
         "share": 100,
@@ -168,10 +175,10 @@ class WindowModel(ExplorerModel):
             assert run.counted is not None
             rows.append((name, whose, run.trace, run.counted))
             sentences.append(f"{spoken} ({whose}): {run.counted.why()}.")
-            facts.append((name, f"opened {opened[key]:.1f} s" if key in opened else "stayed closed"))
+            facts.append((f"{name} opens", f"at {opened[key]:.1f} s" if key in opened else "never"))
         without = runs["without"]
         for key, name, _, _ in _WAYS:
-            facts.append((f"failed calls, {name}", f"{runs[key].numbers['failed']:,}"))
+            facts.append((f"failed, {name}", f"{runs[key].numbers['failed']:,}"))
         picture = count_ribbons(rows, without.trace, width=860.0, title=self.title)
         narrow = count_ribbons(rows, without.trace, width=480.0, title=self.title) if self._narrow else None
         return Shown(picture, [self._headline(opened, without), *sentences], narrow, facts)
