@@ -177,6 +177,8 @@ def _traveller(edges: Sequence[float], y: float, lit: Lit) -> list[Shape]:
             Disc(x, y + _BACK, 11.0, fill="paper", stroke=_ink(lit), line=1.6),
             *mark(lit.kind, x, y + _BACK, size=6.0),
         ]
+    if lit.place == len(edges) - 1:
+        return []  # the dependency has its frame
     x = 26.0 if lit.place < 0 else edges[lit.place]
     return [Disc(x, y, 12.0, fill="", stroke=_ink(lit), line=3.0)]
 

@@ -50,6 +50,7 @@ class Measured:
 
     Attributes:
         breaker: its name.
+        who: what it is called in a sentence: "The breaker", or its name where there are several.
         unit: what one of its counts stands for: "attempt" (there is a retry outside it), "operation" (there is one
             inside it, with all of whose attempts it counts once) or "call" (there is no retry).
         counted: how often it was told succeeded, failed, cancelled; and rejected, in the whole run.
@@ -61,6 +62,7 @@ class Measured:
     """
 
     breaker: str
+    who: str
     unit: str
     counted: Mapping[str, int]
     timeouts: int
@@ -73,14 +75,14 @@ class Measured:
     @property
     def sentences(self) -> list[str]:
         """Its unit and what it came to, then what it was told."""
-        name = self.breaker
+        name = self.who
         unit = {
             "attempt": f"{name} measures each physical attempt, because the retry stands outside it",
             "operation": f"{name} measures whole logical operations, because the retry and its attempts are inside it",
             "call": f"{name} measures calls, and without a retry a logical operation is one physical attempt",
         }[self.unit]
         made = f"{_many(self.attempts, 'attempt')} of {_many(self.calls, 'call')}"
-        flying = f"{_many(self.in_flight, 'attempt')} in flight" if self.in_flight else ""
+        flying = f"{self.in_flight:,} in flight" if self.in_flight else ""
         if self.opened_at is not None:
             came = f"after {made}" if self.attempts else "before any attempt had ended"
             more = f", with {flying}" if flying else ""
@@ -88,15 +90,20 @@ class Measured:
                 f"{unit}: it opened at {_s(self.opened_at)}, {came}{more}.",
                 f"Until then it was told of {self._told}.",
             ]
-        neither = ", and a cancellation counts neither way" if self.counted["cancelled"] else ""
-        reached = f"{made} ended at the service" + (f", with {flying} at the end" if flying else "")
-        answered = f"{self.answered:,} of them" if self.answered else "not one of them"
-        return [
-            f"{unit}: it stayed closed. It was told of {self._told}{neither}.",
-            f"{reached}; {answered} {'was' if self.answered <= 1 else 'were'} answered."
-            if self.attempts
-            else f"No attempt ended at the service{f', with {flying} at the end' if flying else ''}.",
-        ]
+        told = f"{unit}: it stayed closed. It was told of {self._told}"
+        if self.counted["cancelled"]:
+            told += ", and a cancellation counts neither way"
+        if self.counted["succeeded"] > self.answered:
+            told += f", although {self._answered}"
+        reached = f"{made} ended at the service" if self.attempts else "No attempt ended at the service"
+        return [f"{told}.", reached + (f", with {flying} at the end." if flying else ".")]
+
+    @property
+    def _answered(self) -> str:
+        """How many attempts were answered, for a sentence."""
+        if not self.answered:
+            return "not one attempt was answered"
+        return f"only {_many(self.answered, 'attempt')} {'was' if self.answered == 1 else 'were'} answered"
 
     @property
     def _told(self) -> str:
@@ -165,15 +172,24 @@ def follow(scenario: Scenario, call: int = 1) -> Followed:
     names = tuple(name for name in config.functions[function].middleware if config.middleware[name].enabled)
     replica = trace.calls.replica
     mine = replica[row]
-    heard = tuple(one for one in watcher.heard if one.call > 0 and replica[one.call - 1] == mine)
+
+    def cut_off(number: int, at: float) -> bool:
+        """Whether it is only the run's end that ended it."""
+        end = trace.calls.end[number]
+        return end != end and at >= trace.until
+
+    heard = tuple(
+        one
+        for one in watcher.heard
+        if one.call > 0 and replica[one.call - 1] == mine and not cut_off(one.call - 1, one.event.at)
+    )
     places = [Place(name, config.middleware[name]) for name in names]
-    notes = watcher.notes.get(row, [])
+    notes = {
+        number: [note for note in found if not cut_off(number, note.at)] for number, found in watcher.notes.items()
+    }
     ended = trace.calls.end[row]
-    if ended != ended:  # what ends it with the run is nobody's doing
-        last = [note for note in notes if not (note.kind == "out" and note.at >= trace.until)]
-        steps = tell(last, places, function, trace, until=trace.until)
-    else:
-        steps = tell(notes, places, function, trace, until=None)
+    until = None if ended == ended else trace.until
+    steps = tell(notes.get(row, []), places, function, trace, until=until)
     return Followed(
         scenario,
         trace,
@@ -182,9 +198,7 @@ def follow(scenario: Scenario, call: int = 1) -> Followed:
         names,
         tuple(steps),
         heard,
-        tuple(
-            _measured(scenario, trace, row, names, name, heard, watcher.notes) for name in names if _counts(heard, name)
-        ),
+        tuple(_measured(scenario, trace, row, names, name, heard, notes) for name in names if _counts(heard, name)),
         {one + 1: ending for one, ending in watcher.left.items() if replica[one] == mine},
     )
 
@@ -340,12 +354,15 @@ def _measured(
         for call, start, end, outcome in zip(attempts.call, attempts.start, attempts.end, attempts.outcome, strict=True)
         if call in same and start <= until
     ]
-    done = [(call, outcome) for call, end, outcome in began if end <= until]
+    done = [
+        (call, outcome) for call, end, outcome in began if end <= until and (end < trace.until or _ended(trace, call))
+    ]
     outs = [note for one in sorted(same) for note in notes.get(one, ()) if note.layer == breaker and note.ending]
     types = [scenario.stack.middleware[name].type_ for name in names]
     place = names.index(breaker)
     return Measured(
         breaker,
+        "The breaker" if sum(_counts(heard, name) for name in names) == 1 else breaker,
         "operation" if "retry" in types[place + 1 :] else "attempt" if "retry" in types[:place] else "call",
         {kind: kinds[kind] for kind in ("succeeded", "failed", "cancelled", "rejected")},
         sum(note.ending is not None and note.ending.kind == "timeout" and note.at <= until for note in outs),
@@ -355,6 +372,10 @@ def _measured(
         sum(outcome == _ANSWERED for _, outcome in done),
         len(began) - len(done),
     )
+
+
+def _ended(trace: Trace, call: int) -> bool:
+    return trace.calls.end[call] == trace.calls.end[call]
 
 
 _ANSWERED = ATTEMPT_OUTCOMES.index("answered")
