@@ -71,12 +71,6 @@ class Round:
     steps: Mapping[str, Step | None]
     states: Mapping[str, str]
 
-    @property
-    def apart(self) -> bool:
-        """Whether the breakers decided differently, or are in different states after it."""
-        admitted = {step.admitted for step in self.steps.values() if step is not None}
-        return len(admitted) > 1 or len(set(self.states.values())) > 1
-
 
 class BreakerSessions:
     """Breakers side by side, each on a clock of its own, on one history.
