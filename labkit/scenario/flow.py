@@ -33,6 +33,7 @@ __all__ = [
     "Layer",
     "Served",
     "flow",
+    "journey_of",
     "layers_of_function",
     "limit_place",
     "words_of",
@@ -136,6 +137,13 @@ class Journey(NamedTuple):
     replica: int
     events: tuple[Event, ...]
 
+    def plain(self) -> list[int]:
+        """Call, replica, then four numbers an event: tenths of a millisecond since the last, code, place, detail."""
+        flat = [self.call, self.replica]
+        for step, event in zip(_steps([event.at for event in self.events]), self.events, strict=True):
+            flat += (step, event.code, event.place, event.detail)
+        return flat
+
 
 class Breaker(NamedTuple):
     """One breaker of one replica: its layer's place, and from when on it was in which state (place in `STATES`)."""
@@ -237,7 +245,8 @@ class Flow:
                 {"name": one.name, "workers": one.workers, "faults": [[f.start, f.end, f.words] for f in one.faults]}
                 for one in self.services
             ],
-            "journeys": [_plain(journey) for journey in self.journeys],
+            "every": self.every,
+            "journeys": [journey.plain() for journey in self.journeys],
             "breakers": [
                 {"layer": one.layer, "replica": one.replica, "states": [list(state) for state in one.states]}
                 for one in self.breakers
@@ -299,7 +308,7 @@ def flow(
     shown = _function(trace, function)
     number = trace.functions.index(shown)
     layers, names = _way(trace, scenario, shown)
-    home = _Homes(layers, scenario, shown)
+    home = _Homes(layers)
     services = tuple(
         Served(name, trace.capacity.get(name), tuple(one for one in trace.faults if one.service == name and
                                                      one.fault != "healthy"))
@@ -333,6 +342,30 @@ def flow(
         breakers=tuple(_breakers(trace, layers, rows, shown)),
         counts=tuple(_counts(trace, mine, names)),
     )
+
+
+def journey_of(trace: Trace, shown: Flow, call: int, scenario: Scenario | None = None) -> Journey:
+    """The journey of one call, whether it is in the sample or not.
+
+    Args:
+        trace, scenario: as given to `flow`.
+        shown: what `flow` made of them.
+        call: its row in the trace.
+
+    Raises:
+        ConfigError: there is no such call, or it is none of those that are drawn.
+    """
+    calls = trace.calls
+    if not 0 <= call < len(calls):
+        raise ConfigError(f"there is no call {call + 1:,}; they are numbered from 1 to {len(calls):,}")
+    function = trace.functions[calls.function[call]]
+    if function != shown.function:
+        raise ConfigError(f"call {call + 1:,} is one of {function}, and {shown.function} is shown")
+    if calls.replica[call] >= shown.rows:
+        raise ConfigError(f"call {call + 1:,} went to replica {calls.replica[call] + 1}, which is not drawn")
+    names = [one.name for one in shown.services]
+    things = _things(trace, {call}, shown.layers, names)
+    return _journey(trace, call, things.get(call, []), _Homes(shown.layers), _probing(trace))
 
 
 # ------------------------------------------------------------------------------------------------------- what there is
@@ -416,7 +449,7 @@ def _tools(scenario: Scenario, function: str) -> tuple[str, ...]:
 class _Homes:
     """Where a request of a function waits between two attempts, and which layer a time-out is of."""
 
-    def __init__(self, layers: tuple[Layer, ...], scenario: Scenario | None, function: str) -> None:
+    def __init__(self, layers: tuple[Layer, ...]) -> None:
         self.layers = layers
         types = [one.type_ for one in layers]
         self.retry = types.index("retry") if "retry" in types else -1
@@ -427,7 +460,7 @@ class _Homes:
         """Where it waits before its next attempt: the layer's place, -1 with its caller."""
         if first:
             return max(self.bulkhead, self.assistant)
-        return max(self.retry, self.assistant) if failed else max(self.assistant, self.retry if failed else -1)
+        return max(self.retry, self.assistant) if failed else self.assistant
 
 
 def limit_place(layers: Sequence[Layer], waited: float, total: float, probe: bool) -> int:
@@ -602,15 +635,6 @@ def _tick(seconds: float) -> int:
 def _steps(times: Sequence[float]) -> list[int]:
     ticks = [_tick(one) for one in times]
     return [now - before for now, before in zip(ticks, [0, *ticks], strict=False)]
-
-
-def _plain(journey: Journey) -> list[int]:
-    """Call, replica, begin, then four numbers an event: time since the last, code, place, detail."""
-    steps = _steps([event.at for event in journey.events])
-    flat = [journey.call, journey.replica]
-    for step, event in zip(steps, journey.events, strict=True):
-        flat += (step, event.code, event.place, event.detail)
-    return flat
 
 
 assert len(REJECTION_REASONS) == len(PHRASES["why turned away"])

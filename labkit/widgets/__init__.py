@@ -9,16 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.widgets.flow import FlowView, flow_view
     from labkit.widgets.order import order_explorer
     from labkit.widgets.outage import outage_explorer
     from labkit.widgets.stepper import StateStepper, state_stepper
     from labkit.widgets.stream import stream_explorer
     from labkit.widgets.window import window_explorer
 
-__all__ = ["StateStepper", "order_explorer", "outage_explorer", "state_stepper", "stream_explorer", "window_explorer"]
+__all__ = [
+    "FlowView",
+    "StateStepper",
+    "flow_view",
+    "order_explorer",
+    "outage_explorer",
+    "state_stepper",
+    "stream_explorer",
+    "window_explorer",
+]
 
 _HOMES = {
+    "FlowView": "flow",
     "StateStepper": "stepper",
+    "flow_view": "flow",
     "order_explorer": "order",
     "outage_explorer": "outage",
     "state_stepper": "stepper",

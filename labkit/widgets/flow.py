@@ -1,0 +1,74 @@
+"""`flow_view`: a run played back. Requests travel from their callers through the layers to the service, and back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import traitlets
+
+from labkit.scenario import Scenario, Trace
+from labkit.widgets.flow_model import FlowModel
+from labkit.widgets.stage import Stage
+
+__all__ = ["FlowView", "flow_page", "flow_view"]
+
+_HERE = Path(__file__).parent
+
+
+def flow_page(own: str, build: str) -> tuple[str, str]:
+    """Return script and style sheet of a page with the stage on which requests travel.
+
+    Args:
+        own: the name of the page's own script beside this file.
+        build: the function in it: build(root, ask, unique, model) gives the function that paints, with `end` to end it.
+    """
+    script = "\n".join((_HERE / f"{part}.js").read_text("utf-8") for part in ("stage", "flow", own))
+    style = "\n".join((_HERE / f"{part}.css").read_text("utf-8") for part in ("stage", "explorer", "flow"))
+    render = f"""
+function render({{ model, el }}) {{
+  let paint;
+  const end = stage(model, el, (root, ask, unique) => (paint = {build}(root, ask, unique, model)));
+  return () => {{ paint.end(); end(); }};
+}}
+export default {{ render }};
+"""
+    return f"{script}\n{render}", style
+
+
+class FlowView(Stage):
+    """The playback on a page; make it with `flow_view`."""
+
+    _esm, _css = flow_page("flow_page", "flowPage")
+    flow = traitlets.Dict().tag(sync=True)
+
+    @traitlets.default("flow")
+    def _flow(self) -> dict[str, Any]:
+        data: dict[str, Any] = self._model.data()  # type: ignore[attr-defined]
+        return data
+
+
+def flow_view(
+    run: Trace | Scenario | str | os.PathLike[str],
+    *,
+    scenario: Scenario | None = None,
+    function: str | None = None,
+    calls: int = 1500,
+    rows: int = 4,
+    begin: float | None = None,
+) -> FlowView:
+    """Play a run back: each mark is a request, on its way through the real middleware.
+
+    Args:
+        run: a trace, a scenario (which is run), or what `load_scenario` takes.
+        scenario: what was run, for a trace: without it only those layers are known that did anything.
+        function: whose calls to show; by default that which was called most.
+        calls: how many to show, about; a fair sample where there are more.
+        rows: how many replicas to draw, at most four.
+        begin: the second at which it stands at first; by default a little before the first thing that happens.
+
+    Raises:
+        LabkitError: the scenario cannot be read or run, or an argument is out of range.
+    """
+    return FlowView(FlowModel(run, scenario=scenario, function=function, calls=calls, rows=rows, begin=begin))
