@@ -19,12 +19,13 @@ if __name__ == "__main__":
     # As a script this folder comes first on the path, where its modules would be found under other names.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks import breaker, import_time, memory, pictures, retry, scenarios, stack, virtual_time
+from benchmarks import breaker, explorers, import_time, memory, pictures, retry, scenarios, stack, virtual_time
 from benchmarks.measure import FULL, QUICK, Bound, Section
 from benchmarks.peers import BREAKERS, RETRIES, TOOLKIT, installed, quiet
 
 SECTIONS = {
-    module.NAME: module for module in (breaker, retry, stack, memory, virtual_time, scenarios, pictures, import_time)
+    module.NAME: module
+    for module in (breaker, retry, stack, memory, virtual_time, scenarios, pictures, explorers, import_time)
 }
 PEERS = sorted({*BREAKERS, *RETRIES, "tornado", "simpy", "looptime", TOOLKIT})
 

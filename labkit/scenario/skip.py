@@ -14,11 +14,14 @@ hypothesis finds; the rules stay with policies and services, which are asked her
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import islice
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import CircuitBreakerOpenError
@@ -100,6 +103,16 @@ class _Draws:
         """Draw what was peeked at, for a call that is written down."""
         self._ahead.popleft()
 
+    def peek_many(self, many: int) -> list[float]:
+        """The next draws, which are not drawn by that."""
+        ahead, draw = self._ahead, self._draw
+        ahead.extend([draw() for _ in range(many - len(ahead))])
+        return list(islice(ahead, many))
+
+    def take_many(self, many: int) -> None:
+        """Draw so many of what was peeked at."""
+        self._ahead = deque(islice(self._ahead, many, None))
+
     def flying(self, now: float) -> list[tuple[float, float]]:
         """The draws of those who are still being answered."""
         self._drawn = [one for one in self._drawn if one[0] + one[1] > now]
@@ -124,6 +137,14 @@ class _Draws:
         for _, breaker in reversed(way.breakers):
             breaker.succeeded(way.target)
         self.service.vacate()
+
+
+def _extend(columns: list[array[Any]], values: tuple[Any, ...], many: int) -> None:
+    """Append rows to columns; a single number stands in every row."""
+    for column, one in zip(columns, values, strict=True):
+        if isinstance(one, int):
+            one = array(column.typecode, [one]) * many
+        column.extend(one)
 
 
 class SkipAhead:
@@ -260,6 +281,72 @@ class SkipAhead:
     # ----------------------------------------------------------------------------------------------------- the writing
 
     def _write(self, number: int, end: int) -> int:
+        if len(self._ways) == 1:  # one load, and each of its calls goes the same way: all at once
+            if all(self._modes[0]):
+                return self._write_rejected(number, end)
+            if not any(self._modes[0]) and self._services[0].capacity is None:
+                return self._write_answered(number, end)
+        return self._write_each(number, end)
+
+    def _write_rejected(self, number: int, end: int) -> int:
+        """Calls of one load, of which each is rejected by its replica's open breaker."""
+        run = self._run
+        start, replica_of = run.start, run.replica
+        for replica, way in enumerate(self._ways[0]):
+            assert way is not None
+            rejects, target = way.breakers[0][1].rejects, way.target
+            cut = bisect_left(start, True, number, end, key=lambda at: not rejects(target, at))
+            while cut < end and replica_of[cut] != replica:
+                cut += 1
+            end = min(end, cut)
+        many = end - number
+        way = self._ways[0][0]
+        assert way is not None
+        ats, middleware = start[number:end], run.recorder.middleware[way.breakers[0][0]]
+        target = run.recorder.targets[way.target]
+        values = (ats, middleware, target, replica_of[number:end], range(number, end), _BREAKER)
+        _extend(run.recorder.rejection_columns, values, many)
+        run.end[number:end] = ats
+        run.outcome[number:end] = bytes([way.while_open or _REJECTED]) * many
+        run.ended(many)
+        return end
+
+    def _write_answered(self, number: int, end: int) -> int:
+        """Calls of one load, of which each is answered by a service that is well and has room for all."""
+        run, service, outcomes = self._run, self._services[0], self._attempt_outcomes[0]
+        draws, edge, duration = self._draws[id(service)], service.steady_until(), run.scenario.duration
+        way = self._ways[0][0]
+        assert way is not None
+        assert outcomes is not None
+        limit = way.limit
+        ats = run.start[number:end]
+        seconds = draws.peek_many(end - number)
+        ends = array("d", map(add, ats, seconds))
+        if ends and not (min(seconds) > 0.0 and max(seconds) < limit and max(ends) <= edge and max(ends) < duration):
+            sound = (0.0 < one < limit and ended <= edge and ended < duration
+                     for one, ended in zip(seconds, ends, strict=True))  # fmt: skip
+            end = number + next((place for place, one in enumerate(sound) if not one), len(ends))
+        many = end - number
+        draws.take_many(many)
+        ats, ends = ats[:many], ends[:many]
+        place = next(n for n, name in enumerate(run.service_names) if run.shared.get(name) is service)
+        if len(outcomes) > 1:
+            said: Any = bytes(outcomes[one % len(outcomes)] for one in range(number, end))
+        else:
+            said = outcomes[0]
+        _extend(run.recorder.attempt_columns, (range(number, end), place, ats, ats, ends, said), many)
+        run.end[number:end] = ends
+        run.outcome[number:end] = bytes([_SUCCEEDED]) * many
+        run.useful[number:end] = b"\1" * many
+        stopped = run.start[end] if end < run.calls else math.inf
+        ways, replica_of = self._ways[0], run.replica
+        left = [(ended, ways[replica_of[number + one]]) for one, ended in enumerate(ends) if ended > stopped]
+        draws.leave_behind(run.clock, stopped, left)  # type: ignore[arg-type]
+        run.ended(many)
+        return end
+
+    def _write_each(self, number: int, end: int) -> int:
+        """Calls of which some may be rejected and others answered, by several loads."""
         run, now = self._run, self._now()
         start, load_of, replica_of, duration = run.start, run.load_of, run.replica, run.scenario.duration
         attempt = [column.append for column in run.recorder.attempt_columns]
