@@ -142,6 +142,11 @@ class Followed:
     measured: tuple[Measured, ...]
     left: Mapping[int, Ending]
 
+    def told(self, breaker: str) -> list[str]:
+        """What a breaker made of each call in the end: succeeded, failed, cancelled, rejected, or "" for nothing."""
+        last = {one.call: one.event.kind for one in self.heard if one.layer == breaker and one.event.kind in _VERDICTS}
+        return [last.get(call, "") for call in range(1, len(self.trace.calls) + 1)]
+
     def __repr__(self) -> str:
         return "\n".join(f"{step.at:>8.2f} s  {step.layer:<20}  {step.sentence}" for step in self.steps)
 
@@ -378,6 +383,7 @@ def _ended(trace: Trace, call: int) -> bool:
     return trace.calls.end[call] == trace.calls.end[call]
 
 
+_VERDICTS = ("succeeded", "failed", "cancelled", "rejected")
 _ANSWERED = ATTEMPT_OUTCOMES.index("answered")
 
 

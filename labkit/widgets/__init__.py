@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.widgets.adapter import adapter_explorer
     from labkit.widgets.flow import FlowView, flow_view
     from labkit.widgets.order import order_explorer
     from labkit.widgets.outage import outage_explorer
@@ -16,20 +17,12 @@ if TYPE_CHECKING:
     from labkit.widgets.stream import stream_explorer
     from labkit.widgets.window import window_explorer
 
-__all__ = [
-    "FlowView",
-    "StateStepper",
-    "flow_view",
-    "order_explorer",
-    "outage_explorer",
-    "state_stepper",
-    "stream_explorer",
-    "window_explorer",
-]
+__all__ = ["FlowView", "StateStepper", "adapter_explorer", "flow_view", "order_explorer", "outage_explorer", "state_stepper", "stream_explorer", "window_explorer"]
 
 _HOMES = {
     "FlowView": "flow",
     "StateStepper": "stepper",
+    "adapter_explorer": "adapter",
     "flow_view": "flow",
     "order_explorer": "order",
     "outage_explorer": "outage",
