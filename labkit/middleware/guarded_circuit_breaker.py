@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from asyncio.events import _get_running_loop
-from collections.abc import AsyncIterator, Callable
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -285,10 +285,6 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
         message = self._rejection_text(target)
         timeout, limit = self._clock.timeout, self._limit()
 
-        async def pull(chunks: AsyncIterator[Any], permit: GenerationPermit, held: HeldLease | None) -> Any:
-            with self._inside(permit), timeout(limit):  # around the pull alone: the consumer's time is its own
-                return await (anext(chunks) if held is None else held.run(anext, chunks))
-
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             self._belong()
             permit = self._admit(target, message)
@@ -296,17 +292,22 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
             kind = "cancelled"
             handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
             try:
-                async with closing(call_next(*args, **kwargs)) as chunks:
-                    if permit.kind is _PROBE:
+                if permit.kind is _PROBE:
+                    async with AsyncExitStack() as stack:
+                        with self._inside(permit):
+                            opened = _pulled if held is None else held.stream
+                            pull = await stack.enter_async_context(opened(call_next(*args, **kwargs)))
                         while True:
                             try:
-                                chunk = await pull(chunks, permit, held)
+                                with self._inside(permit), timeout(limit):  # the consumer's time is its own
+                                    chunk = await pull()
                             except StopAsyncIteration:
                                 break
                             handed_over = True
                             yield chunk
                             handed_over = False
-                    else:
+                else:
+                    async with closing(call_next(*args, **kwargs)) as chunks:
                         async for chunk in chunks:
                             handed_over = True
                             yield chunk
@@ -327,3 +328,10 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                         await held.give_back()
 
         return stream
+
+
+@asynccontextmanager
+async def _pulled(chunks: AsyncIterator[Any]) -> AsyncIterator[Callable[[], Awaitable[Any]]]:
+    """A stream's next chunk as a function, as `HeldLease.stream` has it."""
+    async with closing(chunks) as source:
+        yield source.__anext__

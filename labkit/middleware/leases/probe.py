@@ -6,12 +6,13 @@ import logging
 import os
 import secrets
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Literal, TypeVar
 
 from labkit.errors import ClockError, LeaseError
+from labkit.middleware.base import closing
 from labkit.middleware.leases.store import LeaseStore
 from labkit.policies import Lease
 from labkit.timing import Clock, LoopClock
@@ -160,10 +161,14 @@ class HeldLease:
         self._running = task
         try:
             await ended.wait()
-        except CancelledError:  # from outside: what runs inside ends first
+        except CancelledError:  # from outside: what runs inside ends first, however often one cancels
             task.cancel()
+            while begun and not ended.is_set():
+                try:
+                    await ended.wait()
+                except CancelledError:
+                    task.cancel()
             if begun:
-                await ended.wait()
                 _ = task.cancelled() or task.exception()  # nobody is left to hear of it
             raise
         finally:
@@ -172,6 +177,75 @@ class HeldLease:
         if task.cancelled() and self.lapsed:
             raise self._lapsed_error()
         return task.result()
+
+    @asynccontextmanager
+    async def stream(self, chunks: AsyncIterator[T]) -> AsyncIterator[Callable[[], Awaitable[T]]]:
+        """Read a stream of the probe's, which ends with the lease: gives a function that pulls the next chunk.
+
+        All of the stream, its closing included, runs in one task of its own: what it keeps in context variables or in a
+        limit of its own stays with it from chunk to chunk.
+
+        Raises:
+            LeaseError: the lease has lapsed.
+        """
+        if self._lease is None:
+            async with closing(chunks) as source:
+                yield source.__anext__
+            return
+        clock = self._owner.clock
+        asked, told = clock.event(), clock.event()
+        found: list[tuple[T | None, BaseException | None]] = []
+        begun = False
+
+        async def body() -> None:
+            nonlocal begun
+            begun = True
+            async with closing(chunks) as source:
+                while True:
+                    await asked.wait()
+                    asked.clear()
+                    try:
+                        found.append((await anext(source), None))
+                    except (Exception, CancelledError) as error:
+                        found.append((None, error))
+                        break
+                    finally:
+                        told.set()
+
+        task = clock.start(body())
+
+        async def pull() -> T:
+            if self.lapsed:
+                raise self._lapsed_error()
+            told.clear()
+            asked.set()
+            self._running = task
+            try:
+                await told.wait()
+            except CancelledError:  # from outside: what runs inside ends first, however often one cancels
+                task.cancel()
+                while begun and not told.is_set():
+                    try:
+                        await told.wait()
+                    except CancelledError:
+                        task.cancel()
+                raise
+            finally:
+                self._running = None
+            chunk, error = found.pop()
+            if error is None:
+                return chunk  # type: ignore[return-value]
+            try:
+                raise self._lapsed_error() if self.lapsed and isinstance(error, CancelledError) else error
+            finally:
+                del error
+
+        try:
+            yield pull
+        finally:
+            task.cancel()  # it waits to be asked, or has ended
+            with suppress(CancelledError):
+                await task
 
     def _lapsed_error(self) -> LeaseError:
         return LeaseError(
