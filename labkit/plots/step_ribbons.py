@@ -10,8 +10,8 @@ from labkit.plots.style import SIZE, SIZE_LABEL, SIZE_SMALL, SIZE_TICK, state_st
 
 __all__ = ["StepCell", "step_ribbons"]
 
-_COLUMN = 62.0
-_GUTTER = 74.0
+_COLUMN = 63.0
+_GUTTER = 88.0
 _HEAD = 46.0
 _HIGH = 30.0
 _ROW = 62.0

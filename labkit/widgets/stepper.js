@@ -8,8 +8,6 @@ function stepper(root, press, unique) {
   let from = null; // the button that was pressed, to give the focus back after a question
   let asking = false;
 
-  root.setAttribute("aria-label", "State stepper of a circuit breaker");
-
   // -- what a learner presses
 
   const act = (message) => (event) => {
@@ -62,6 +60,13 @@ function stepper(root, press, unique) {
     onchange: () => press({ do: "predict", on: predict.checked }),
   });
   const tally = make("span", { class: "labkit-tally" });
+  const compare = make("input", {
+    type: "checkbox",
+    role: "switch",
+    onchange: () => press({ do: "compare", on: compare.checked }),
+  });
+  const compareLabel = make("label", { class: "labkit-check" }, compare, "Side by side");
+  const others = beside(press, unique);
 
   // -- what a learner is asked
 
@@ -69,18 +74,22 @@ function stepper(root, press, unique) {
     options.map(([value, text]) =>
       make("label", { class: "labkit-option" }, make("input", { type: "radio", name: unique(name), value }), text),
     );
-  const admission = make(
-    "fieldset",
-    {},
-    make("legend", {}, "Does the call get through?"),
-    make("div", { class: "labkit-row" }, ...radios("admitted", [["yes", "admitted"], ["no", "rejected"]])),
-  );
-  const after = make(
-    "fieldset",
-    {},
-    make("legend", {}, "What is the breaker then?"),
-    make("div", { class: "labkit-row" }, ...radios("state", Object.entries(WORDS))),
-  );
+  // Of one breaker; of several, a view says what is asked.
+  const ofOne = [
+    ["admitted", "Does the call get through?", [["yes", "admitted"], ["no", "rejected"]]],
+    ["state", "What is the breaker then?", Object.entries(WORDS)],
+  ];
+  const fields = { admitted: make("fieldset", {}), state: make("fieldset", {}) };
+  let asked = null; // what the fields ask now
+  function askFor(wanted) {
+    if (wanted === asked || JSON.stringify(wanted) === JSON.stringify(asked)) return;
+    asked = wanted;
+    for (const [name, text, options] of wanted) {
+      fields[name].replaceChildren(
+        make("legend", {}, text), make("div", { class: "labkit-row" }, ...radios(name, options)));
+    }
+  }
+  askFor(ofOne);
   const picked = (name) => question.querySelector(`input[name="${unique(name)}"]:checked`)?.value ?? null;
   const event = make("p", { class: "labkit-event", id: unique("event") });
   const question = make(
@@ -95,8 +104,8 @@ function stepper(root, press, unique) {
       },
     },
     event,
-    admission,
-    after,
+    fields.admitted,
+    fields.state,
     make(
       "div",
       { class: "labkit-row" },
@@ -117,12 +126,13 @@ function stepper(root, press, unique) {
   const wide = make("div", { class: "labkit-wide" });
   const narrow = make("div", { class: "labkit-narrow" });
   const rows = make("tbody");
+  const head = make("tr");
   const count = make("summary");
   const table = make(
     "table",
     {},
     make("caption", { class: "labkit-hidden" }, "The steps so far"),
-    make("thead", {}, make("tr", {}, ...["at", "step", "decision", "state after"].map((text) => make("th", { scope: "col" }, text)))),
+    make("thead", {}, head),
     rows,
   );
 
@@ -131,6 +141,7 @@ function stepper(root, press, unique) {
       "div",
       { class: "labkit-row labkit-top" },
       make("label", { class: "labkit-check" }, predict, "Predict first"),
+      compareLabel,
       tally,
       make("span", { class: "labkit-gap" }),
       now,
@@ -148,10 +159,12 @@ function stepper(root, press, unique) {
         make("div", { class: "labkit-endings" },
           make("span", { class: "labkit-label" }, "ends with"), ...endings, chosenWords)),
     ),
+    others.tries,
     question,
     told,
     notice,
     gauges,
+    others.columns,
     wide,
     narrow,
     make("details", {}, count, make("div", { class: "labkit-scroll" }, table)),
@@ -162,8 +175,9 @@ function stepper(root, press, unique) {
   function showFlights() {
     const ids = view.flights.map((flight) => flight.id);
     if (!ids.includes(chosen)) chosen = ids[0] ?? null;
-    const shown = [...flights.querySelectorAll("input")].map((input) => input.value);
-    if (shown.join() !== ids.join() || ids.length === 0) {
+    const key = JSON.stringify([view.flights, view.late]);
+    if (flights.dataset.key !== key) {
+      flights.dataset.key = key;
       const focused = flights.contains(document.activeElement);
       flights.replaceChildren(
         ...(ids.length === 0
@@ -181,8 +195,10 @@ function stepper(root, press, unique) {
                     showChosen();
                   },
                 }),
-                `${flight.id}${flight.kind === "probe" ? ", the probe" : ""}`,
+                `${flight.id}${flight.kind !== "probe" ? "" : view.compare ? ", a probe" : ", the probe"}`,
                 make("span", { class: "labkit-muted" }, ` since ${flight.since} s`),
+                ...[view.late[flight.id], flight.where].filter(Boolean).map((words) =>
+                  make("span", { class: "labkit-note" }, words)),
               ),
             )),
       );
@@ -225,8 +241,9 @@ function stepper(root, press, unique) {
     }
     rest.dataset.why = asking ? "" : "No cooldown is running.";
     if (asking && !was) {
+      askFor(view.question.fields ?? ofOne);
       for (const input of question.querySelectorAll("input")) input.checked = false;
-      admission.hidden = !view.question.about_admission;
+      fields.admitted.hidden = !view.question.about_admission;
       say(event, view.question.text);
       // Only the page that asked moves: a second tab of the same kernel stays where its reader is.
       if (root.contains(document.activeElement)) question.querySelector("fieldset:not([hidden]) input").focus();
@@ -239,6 +256,8 @@ function stepper(root, press, unique) {
     view = next;
     const answering = question.contains(document.activeElement);
     predict.checked = view.predict;
+    compare.checked = view.compare !== null;
+    compareLabel.hidden = !view.can_compare;
     say(tally, view.tally);
     say(now, `${view.now} s`);
     now.setAttribute("aria-label", `time: ${view.now} seconds`);
@@ -253,7 +272,15 @@ function stepper(root, press, unique) {
     seconds.setAttribute("aria-invalid", String(view.trouble !== ""));
     allow(undo, view.history.length > 0);
     undo.dataset.why = "There is no step to take back.";
+    gauges.hidden = view.compare !== null;
     showGauges();
+    if (first || (before.compare === null) !== (view.compare === null)) {
+      root.setAttribute("aria-label", `State stepper of ${view.compare ? "three circuit breakers" : "a circuit breaker"}`);
+      // Side by side, the diagram of one breaker is folded away under the columns.
+      if (view.compare) others.diagram.append(wide, narrow);
+      else others.columns.after(wide, narrow);
+    }
+    others.paint(view.compare, asking);
     if (first || before.wide !== view.wide) {
       // Two views may show the same picture, whose ids say what is drawn: make them this view's own.
       const own = (svg) => svg.replaceAll(/labkit-(?=[0-9a-f]{8}-)/g, unique(""));
@@ -264,9 +291,14 @@ function stepper(root, press, unique) {
     root.dataset.steps = view.history.length;
     const steps = view.history.length;
     say(count, steps === 0 ? "No step so far" : steps === 1 ? "The step so far" : `The ${steps} steps so far`);
+    const names = ["at", "step", ...(view.compare ? view.compare.names : ["decision", "state after"])];
+    if (head.dataset.names !== names.join()) {
+      head.dataset.names = names.join();
+      head.replaceChildren(...names.map((text) => make("th", { scope: "col" }, text)));
+    }
     rows.replaceChildren(
       ...view.history.map((step) =>
-        make("tr", {}, ...[`${step.at} s`, step.what, step.decision, step.state].map((text) => make("td", {}, text))),
+        make("tr", {}, ...[`${step.at} s`, step.what, ...(step.cells ?? [step.decision, step.state])].map((text) => make("td", {}, text))),
       ),
     );
   };

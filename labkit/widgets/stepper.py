@@ -1,27 +1,42 @@
-"""`state_stepper`: a breaker, pressed step by step."""
+"""`state_stepper`: a breaker, pressed step by step, alone or beside others on the same history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.widgets.stage import Stage, page
 from labkit.widgets.stepper_model import StepperModel
 
 if TYPE_CHECKING:
-    from labkit.config import CircuitBreakerMiddlewareConfig
+    from labkit.scenario.session import BreakerConfig
 
 __all__ = ["StateStepper", "state_stepper"]
+
+_HERE = Path(__file__)
+
+
+def _page() -> tuple[str, str]:
+    script, style = page("stepper")
+    beside, besides_style = (
+        _HERE.with_name(f"stepper_compare.{ending}").read_text("utf-8") for ending in ("js", "css")
+    )
+    return f"{beside}\n{script}", f"{style}\n{besides_style}"
 
 
 class StateStepper(Stage):
     """The stepper on a page; make it with `state_stepper`."""
 
-    _esm, _css = page("stepper")
+    _esm, _css = _page()
 
 
 def state_stepper(
-    config: CircuitBreakerMiddlewareConfig | Mapping[str, Any] | None = None, *, predict: bool = True
+    config: BreakerConfig | Mapping[str, Any] | None = None,
+    *,
+    predict: bool = True,
+    compare: bool = False,
+    interval: float = 60.0,
 ) -> StateStepper:
     """Step a circuit breaker by hand: let calls arrive, end them, let time pass, and see what the breaker makes of it.
 
@@ -29,7 +44,13 @@ def state_stepper(
 
     Args:
         config: the breaker's fields, for example `{"failure_threshold": 2, "cooldown_period": 30.0}`; defaults where
-            None.
+            None. A `_type` says which breaker, the toolkit's where there is none.
         predict: ask what will happen before it is shown. The learner can switch it.
+        compare: show the toolkit's breaker, the guarded one and the window one side by side, with the same thresholds
+            and times, on the same history. The learner can switch it.
+        interval: seconds in which the window breaker counts its failures, beside the others.
+
+    Raises:
+        ConfigError: no breaker has that `_type`; or `compare`, and the fields are those of the window breaker.
     """
-    return StateStepper(StepperModel(config, predict=predict))
+    return StateStepper(StepperModel(config, predict=predict, compare=compare, interval=interval))
