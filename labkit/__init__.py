@@ -71,7 +71,15 @@ _HOMES = {
         "sweep_line",
         "trace_timeline",
     ),
-    "labkit.widgets": ("adapter_explorer", "flow_view", "order_explorer", "outage_explorer", "state_stepper", "stream_explorer", "window_explorer"),
+    "labkit.widgets": (
+        "adapter_explorer",
+        "flow_view",
+        "order_explorer",
+        "outage_explorer",
+        "state_stepper",
+        "stream_explorer",
+        "window_explorer",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

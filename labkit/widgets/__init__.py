@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from labkit.widgets.stream import stream_explorer
     from labkit.widgets.window import window_explorer
 
-__all__ = ["FlowView", "StateStepper", "adapter_explorer", "flow_view", "order_explorer", "outage_explorer", "state_stepper", "stream_explorer", "window_explorer"]
+__all__ = [
+    "FlowView",
+    "StateStepper",
+    "adapter_explorer",
+    "flow_view",
+    "order_explorer",
+    "outage_explorer",
+    "state_stepper",
+    "stream_explorer",
+    "window_explorer",
+]
 
 _HOMES = {
     "FlowView": "flow",
