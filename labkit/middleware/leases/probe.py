@@ -236,7 +236,7 @@ class HeldLease:
             if error is None:
                 return chunk  # type: ignore[return-value]
             try:
-                raise self._lapsed_error() if self.lapsed and isinstance(error, CancelledError) else error
+                raise self._as_known(error)
             finally:
                 del error
 
@@ -246,6 +246,10 @@ class HeldLease:
             task.cancel()  # it waits to be asked, or has ended
             with suppress(CancelledError):
                 await task
+
+    def _as_known(self, error: BaseException) -> BaseException:
+        """What a probe's end means: a cancellation of a probe whose lease has lapsed is that lapse."""
+        return self._lapsed_error() if self.lapsed and isinstance(error, CancelledError) else error
 
     def _lapsed_error(self) -> LeaseError:
         return LeaseError(
