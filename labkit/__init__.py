@@ -76,6 +76,8 @@ _HOMES = {
         "flow_view",
         "order_explorer",
         "outage_explorer",
+        "recovery_explorer",
+        "scope_explorer",
         "state_stepper",
         "stream_explorer",
         "window_explorer",

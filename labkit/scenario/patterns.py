@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["capacity_back", "evenly", "failing"]
+__all__ = ["capacity_back", "evenly", "failing", "returning"]
 
 _DIGITS = 6  # of a second
 
@@ -88,3 +88,22 @@ def capacity_back(repair: float, seconds: float, first: int, workers: int, steps
         if not found or many > found[-1][1]:
             found.append([round(repair + seconds * step / steps, _DIGITS), many])
     return [[int(at) if at == int(at) else at, many] for at, many in found]
+
+
+def returning(
+    function: str, rate: float, repair: float, seconds: float, end: float, least: float
+) -> list[dict[str, Any]]:
+    """Return the workload of callers who come back slowly after a repair.
+
+    Args:
+        function: whom they call.
+        rate: calls a second before the repair, and in the end.
+        repair: from when on they come back, in seconds.
+        seconds: how long that takes; 0 for callers who are never fewer.
+        end: the run's end.
+        least: the part of the rate with which they begin.
+    """
+    if seconds <= 0.0:
+        return [{"function": function, "rate": rate}]
+    ramp = [[repair, rate * least], [min(end, repair + seconds), rate]]
+    return [{"function": function, "rate": rate, "to": repair}, {"function": function, "ramp": ramp, "from": repair}]

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from labkit.widgets.flow import FlowView, flow_view
     from labkit.widgets.order import order_explorer
     from labkit.widgets.outage import outage_explorer
+    from labkit.widgets.recovery import recovery_explorer
+    from labkit.widgets.scope import scope_explorer
     from labkit.widgets.stepper import StateStepper, state_stepper
     from labkit.widgets.stream import stream_explorer
     from labkit.widgets.window import window_explorer
@@ -24,6 +26,8 @@ __all__ = [
     "flow_view",
     "order_explorer",
     "outage_explorer",
+    "recovery_explorer",
+    "scope_explorer",
     "state_stepper",
     "stream_explorer",
     "window_explorer",
@@ -36,6 +40,8 @@ _HOMES = {
     "flow_view": "flow",
     "order_explorer": "order",
     "outage_explorer": "outage",
+    "recovery_explorer": "recovery",
+    "scope_explorer": "scope",
     "state_stepper": "stepper",
     "stream_explorer": "stream",
     "window_explorer": "window",
