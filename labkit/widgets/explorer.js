@@ -174,12 +174,17 @@ function explorer(root, ask, unique, own = null) {
         say(status, `${words[value]} is now number ${to + 1} of ${now.length}`);
         set(control.key, [...now]);
       };
-      const drop = (value, before) => {
-        const rest = now.filter((each) => each !== value);
-        rest.splice(before === null ? rest.length : rest.indexOf(before), 0, value);
-        now = rest;
+      const drop = (value, onto, after) => {
+        now = now.filter((each) => each !== value);
+        now.splice(now.indexOf(onto) + after, 0, value);
         draw(value);
+        say(status, `${words[value]} is now number ${now.indexOf(value) + 1} of ${now.length}`);
         set(control.key, [...now]);
+      };
+      /** Whether the pointer is over the lower half of an item, so that a drop goes behind it. */
+      const below = (event) => {
+        const box = event.currentTarget.getBoundingClientRect();
+        return event.clientY > box.top + box.height / 2;
       };
       let dragged = null;
       const item = (value, place) => {
@@ -195,12 +200,26 @@ function explorer(root, ask, unique, own = null) {
           },
         }, "⠿");
         const out = make("button", { type: "button", class: "labkit-small", "aria-label": `leave ${words[value]} out`,
-          onclick: () => { now = now.filter((each) => each !== value); draw(null); set(control.key, [...now]); } }, "×");
+          onclick: () => {
+            now = now.filter((each) => each !== value);
+            draw(null);
+            absent.querySelector(`[data-value="${value}"]`).focus();
+            set(control.key, [...now]);
+          } }, "×");
         return make("li", {
           draggable: "true", "data-value": value,
           ondragstart: (event) => { dragged = value; event.dataTransfer.effectAllowed = "move"; event.dataTransfer.setData("text/plain", value); },
-          ondragover: (event) => { if (dragged !== null) event.preventDefault(); },
-          ondrop: (event) => { event.preventDefault(); if (dragged !== null && dragged !== value) drop(dragged, event.offsetY > event.currentTarget.offsetHeight / 2 ? now[now.indexOf(value) + 1] ?? null : value); dragged = null; },
+          ondragover: (event) => {
+            if (dragged === null || dragged === value) return;
+            event.preventDefault();
+            event.currentTarget.dataset.drop = below(event) ? "after" : "before";
+          },
+          ondragleave: (event) => { delete event.currentTarget.dataset.drop; },
+          ondrop: (event) => {
+            event.preventDefault();
+            if (dragged !== null && dragged !== value) drop(dragged, value, below(event) ? 1 : 0);
+            dragged = null;
+          },
           ondragend: () => { dragged = null; },
         }, grip, make("span", {}, words[value]), out);
       };
@@ -208,7 +227,7 @@ function explorer(root, ask, unique, own = null) {
       function draw(focus) {
         list.replaceChildren(...now.map(item));
         absent.replaceChildren(...control.items.filter(([value]) => !now.includes(value)).map(([value, word]) =>
-          make("button", { type: "button", class: "labkit-small", onclick: () => { now = [value, ...now]; draw(value); set(control.key, [...now]); } }, `+ ${word}`)));
+          make("button", { type: "button", class: "labkit-small", "data-value": value, onclick: () => { now = [value, ...now]; draw(value); set(control.key, [...now]); } }, `+ ${word}`)));
         if (focus !== null) list.querySelector(`[data-value="${focus}"].labkit-grip`)?.focus();
       }
       draw(null);
