@@ -60,7 +60,7 @@ def boundary(
 
 def _wide(came: str, passages: Sequence[Passage], lit: str, width: float) -> tuple[list[Shape], float]:
     high, gap, top = 82.0, 8.0, 30.0
-    adapter, leaves, counts = 176.0, 366.0, 588.0
+    adapter, leaves, counts = 166.0, 350.0, 604.0
     bottom = top + len(passages) * (high + gap) - gap
     middle = (top + bottom) / 2
     heads = (
@@ -77,8 +77,8 @@ def _wide(came: str, passages: Sequence[Passage], lit: str, width: float) -> tup
         shapes += arrow(
             ((128.0, middle), (146.0, middle), (146.0, centre), (adapter - 3.0, centre)), stroke="line", line=1.6
         )
-        shapes += _adapter(one, adapter, y, 160.0, high, lit)
-        shapes += arrow(((adapter + 162.0, centre), (leaves - 4.0, centre)), stroke="line", line=1.6)
+        shapes += _adapter(one, adapter, y, 156.0, high, lit)
+        shapes += arrow(((adapter + 158.0, centre), (leaves - 4.0, centre)), stroke="line", line=1.6)
         shapes += _leaves(one, leaves, y + 10.0, counts - leaves - 26.0)
         shapes += _counts(one, counts, y + 10.0, width - counts - 8.0)
         if number:
@@ -89,13 +89,13 @@ def _wide(came: str, passages: Sequence[Passage], lit: str, width: float) -> tup
 def _narrow(came: str, passages: Sequence[Passage], lit: str, width: float) -> tuple[list[Shape], float]:
     shapes: list[Shape] = [Words(8.0, 18.0, "comes back", SIZE_SMALL, ink="muted", bold=True)]
     shapes += _reply(came, 8.0, 26.0, width - 16.0, 40.0)
-    y, high = 84.0, 122.0
+    y, high = 84.0, 128.0
     for one in passages:
         shapes += arrow(((30.0, y - 16.0), (30.0, y - 3.0)), stroke="line", line=1.6)
         shapes += _adapter(one, 8.0, y, 136.0, high - 24.0, lit)
         shapes += arrow(((146.0, y + 20.0), (160.0, y + 20.0)), stroke="line", line=1.6)
-        shapes += _leaves(one, 164.0, y - 4.0, width - 172.0)
-        shapes += _counts(one, 164.0, y + 52.0, width - 172.0)
+        shapes += _leaves(one, 164.0, y - 2.0, width - 172.0)
+        shapes += _counts(one, 164.0, y + 57.0, width - 172.0)
         y += high
     return shapes, y - 8.0
 

@@ -272,7 +272,7 @@ class _Teller:
             if other.ending.kind == "timeout":
                 name = self.places[place].name
                 yield self._step(
-                    place, note.at, "here", "limit", "timeout",
+                    place, note.at, "here", "limit runs out", "timeout",
                     f"{_s(note.at - self.entered[place])} are over: the limit of {name} runs out, "
                     "and it cancels whatever is inside.",
                 )  # fmt: skip

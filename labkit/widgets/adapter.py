@@ -113,7 +113,7 @@ class AdapterModel(ExplorerModel):
         passages = [self._passage(name) for name in _ADAPTERS]
         one = next(each for each in passages if each.adapter == chosen)
         measured = self.followed[chosen].measured[0]
-        told = [self._told(one), *(self._told(each) for each in passages if each is not one)]
+        told = [self._told(one) + self._trap(one), *(self._told(each) for each in passages if each is not one)]
         if settings["reply"] == "late":
             told.append("The limit stands outside the adapter, so no adapter can swallow a time-out of it.")
         told.append(
@@ -144,7 +144,7 @@ class AdapterModel(ExplorerModel):
         error, text = left.error, left.text
         if left.kind == "cancelled":  # nothing left it by itself; what the layers outside made of that
             error = next(step.what for step in followed.steps if step.place == 1 and step.direction == "out")
-            text = "nothing leaves the adapter; the limit outside of it raises"
+            text = "no reply; the limit outside the adapter raises"
         elif left.chunks:
             text = f"{left.chunks} {'chunk' if left.chunks == 1 else 'chunks'}, then: {text}"
         marks = [_MARKS.get(kind, "") for kind in followed.told("breaker")]
@@ -176,8 +176,13 @@ class AdapterModel(ExplorerModel):
             return f"{leaves}: the breaker counts {_many(counted['failed'], 'failure')} and stays closed."
         told = f"{leaves}: the breaker counts {_many(counted['succeeded'], 'success')} and stays closed"
         if not self._live(one.adapter):
-            told += ", and no caller gets a live answer. An error in the shape of an answer is a success to a breaker"
+            told += ", and no caller gets a live answer"
         return f"{told}."
+
+    def _trap(self, one: Passage) -> str:
+        if one.error or self._live(one.adapter):
+            return ""
+        return " An error in the shape of an answer is a success to a breaker."
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:
         """Whether it opens."""

@@ -144,7 +144,7 @@ class OrderModel(ExplorerModel):
         steps = self.followed.steps
         step = steps[self.at]
         deepest = _deepest(self.followed, self.at)
-        lit = Lit(step.place, step.direction, _MARKS.get(step.kind, step.kind), step.what, deepest)
+        lit = Lit(step.place, step.direction, step.kind, step.what, deepest)
         return onion(layers_of(run.scenario.stack, _FUNCTION), _FUNCTION, width=width, lit=lit)
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:
@@ -179,7 +179,6 @@ _UNSAID = (
     "Within",
     f"{_CALLS} calls",
 )  # said already, or of no use here
-_MARKS = {"unavailable": "rejection"}
 
 
 def _deepest(followed: Followed, at: int) -> int:
