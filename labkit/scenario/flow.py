@@ -289,7 +289,7 @@ def flow(
     scenario: Scenario | None = None,
     *,
     function: str | None = None,
-    most: int = 1500,
+    most: int = 3000,
     rows: int = 4,
 ) -> Flow:
     """Put a trace together into journeys.

@@ -13,14 +13,14 @@ const SHAPES = {
   dot: ["M-4.6 0a4.6 4.6 0 1 0 9.2 0a4.6 4.6 0 1 0-9.2 0Z", true],
   cross: ["M-4.3-4.3L4.3 4.3M-4.3 4.3L4.3-4.3", false],
   "ringed cross": ["M-6.4 0a6.4 6.4 0 1 0 12.8 0a6.4 6.4 0 1 0-12.8 0ZM-3-3L3 3M-3 3L3-3", false],
-  bar: ["M0-6.6V6.6", false],
+  bar: ["M0-7V7", false],
   ring: ["M-4.4 0a4.4 4.4 0 1 0 8.8 0a4.4 4.4 0 1 0-8.8 0Z", false],
   diamond: ["M0-6.6L6.6 0L0 6.6L-6.6 0Z", false],
   square: ["M-4.2-4.2h8.4v8.4h-8.4Z", false],
   triangle: ["M0-5.4L5.2 4.2H-5.2Z", false],
   way: ["M-4.2-4.4L5.2 0L-4.2 4.4L-2 0Z", true],
 };
-const THICK = { bar: 3.4, cross: 2.2, "ringed cross": 1.8 };
+const THICK = { bar: 4, cross: 2.2, "ringed cross": 1.8 };
 
 /** A mark as a small picture beside its word; the word is its name. */
 function icon(look, kind) {
@@ -70,11 +70,17 @@ class Traveller {
     return Math.max(t, last.t);
   }
 
-  #go(t, u, v, slot = null) {
-    const last = this.last;
-    const far = Math.max(Math.abs(u - last.u), slot || last.slot ? 0.04 : 0, v !== last.v ? 0.05 : 0);
-    const arrival = t + this.lag * far;
-    this.frames.push({ t: arrival, u, v, slot, mark: this.mark, probe: this.probe, attempt: this.attempt, jump: false });
+  #go(t, u, v, slot = null, gate = -1) {
+    let arrival = t;
+    const leg = (far, frame) => {
+      arrival += this.lag * far;
+      this.frames.push({ gate: -1, slot: null, ...frame, t: arrival, mark: this.mark, probe: this.probe, attempt: this.attempt, jump: false });
+    };
+    const door = 0.1; // from the service's door to a place in it
+    if (this.last.slot && !slot) leg(door, { u: 1, v });
+    if (slot && !this.last.slot && this.last.u < 1) leg(1 - this.last.u, { u: 1, v });
+    const { last } = this;
+    leg(Math.max(Math.abs(u - last.u), slot ? door : 0, v !== last.v ? 0.06 : 0), { u, v, slot, gate });
     return arrival;
   }
 
@@ -83,7 +89,7 @@ class Traveller {
     const { plan } = this;
     let seen = at;
     if (code === FLOW.begins) {
-      this.frames.push({ t: at, u: 0, v: 0, slot: null, mark: "way", probe: false, attempt: 0, jump: false });
+      this.frames.push({ t: at, u: plan.share(-1), v: 0, gate: -1, slot: null, mark: "way", probe: false, attempt: 0, jump: false });
       this.from = at;
     } else if (this.over) {
       return;
@@ -116,9 +122,9 @@ class Traveller {
       this.#stay(seen);
     } else if (code === FLOW.runsOut) {
       seen = this.#stay(at);
-      this.falls.push({ t: seen, slot: this.last.slot, u: this.last.u, v: this.last.v, mark: "timeout", probe: this.probe });
+      this.falls.push({ t: seen, slot: this.last.slot, gate: -1, u: this.last.u, v: this.last.v, mark: "timeout", probe: this.probe });
       this.mark = "timeout";
-      if (place >= 0) this.frames.push({ t: seen, u: plan.share(place), v: 1, slot: null, mark: "timeout", probe: this.probe, attempt: this.attempt, jump: true });
+      if (place >= 0) this.frames.push({ t: seen, u: plan.share(place), v: 1, gate: -1, slot: null, mark: "timeout", probe: this.probe, attempt: this.attempt, jump: true });
       else this.#stay(seen);
     } else if (code === FLOW.turnedAway) {
       const t = this.#stay(at);
@@ -127,16 +133,16 @@ class Traveller {
       this.probe = false;
       this.#stay(t);
       if (this.last.v !== 0) this.#go(t, this.last.u, 0);
-      seen = this.#go(this.last.t, plan.before(place), 0);
+      seen = this.#go(this.last.t, plan.share(place), 0, null, place);
       this.mark = "rejection";
       this.#stay(seen);
-      this.#go(seen, plan.before(place), 1);
+      this.#go(seen, plan.share(place), 1, null, place);
       if (this.attempt) this.attempt -= 1;
     } else if (code === FLOW.ends) {
       const t = this.#stay(at);
       const mark = FLOW.finalMarks[place] || this.mark;
       if (mark === "cancelled") {
-        this.falls.push({ t, slot: this.last.slot, u: this.last.u, v: this.last.v, mark, probe: this.probe });
+        this.falls.push({ t, slot: this.last.slot, gate: -1, u: this.last.u, v: this.last.v, mark, probe: this.probe });
         this.until = t;
         seen = t;
       } else {
@@ -146,7 +152,7 @@ class Traveller {
         }
         this.mark = mark;
         this.#stay(this.last.t);
-        seen = this.#go(this.last.t, 0, 1);
+        seen = this.#go(this.last.t, plan.share(-1), 1);
         this.until = seen + this.lag * 0.3;
       }
       this.over = true;
@@ -176,12 +182,11 @@ class Traveller {
 function flowPlan(data) {
   const { layers } = data;
   const isBreaker = (layer) => layer.type_.endsWith("circuit_breaker");
-  const share = (place) => (place < 0 ? 0 : (place + 0.75) / (layers.length + 0.6));
+  const share = (place) => (place < 0 ? -0.06 : (place + 0.75) / (layers.length + 0.6));
   return {
     ...data,
     share,
     isBreaker: (place) => isBreaker(layers[place]),
-    before: (place) => share(place) - 0.012 - 0.05 / (layers.length + 1),
     breakerAfter: (u) => layers.findIndex((layer, place) => isBreaker(layer) && share(place) > u),
     fallback: layers.findIndex((layer) => layer.type_ === "fallback"),
   };
@@ -216,7 +221,8 @@ class Slots {
  */
 function theatre(plan, look, most) {
   const canvas = make("canvas", { role: "img", "aria-label": "" });
-  const pen = canvas.getContext("2d");
+  let pen = canvas.getContext("2d");
+  const front = pen;
   const paths = Object.fromEntries(Object.entries(SHAPES).map(([name, [path, filled]]) => [name, [new Path2D(path), filled]]));
   const inks = {};
   const textures = {};
@@ -227,12 +233,16 @@ function theatre(plan, look, most) {
   let ratio = 1;
   let font = "sans-serif";
   const geo = {};
+  const fitted = new Map(); // texts, as short as their room
+  let ground = null; // what never changes, drawn once
 
   function theme() {
     const style = getComputedStyle(canvas);
     for (const name of ["text", "muted", "line", "faint", "panel", "paper", "accent"]) inks[name] = style.getPropertyValue(`--labkit-${name}`).trim() || "#6b7280";
     inks.band = "rgba(194, 78, 0, 0.12)";
     font = style.fontFamily || "sans-serif";
+    ground = null;
+    fitted.clear();
     for (const [state, { colour, texture }] of Object.entries(look.states)) textures[state] = pattern(colour, texture);
   }
 
@@ -268,7 +278,7 @@ function theatre(plan, look, most) {
     ratio = Math.max(1, Math.min(3, globalThis.devicePixelRatio || 1));
     wide = Math.max(300, Math.floor(width));
     const head = 46;
-    const usual = { 1: 236, 2: 152, 3: 128 }[rows] ?? 112;
+    const usual = { 1: 262, 2: 166, 3: 138 }[rows] ?? 122;
     const rowHigh = tall ? Math.max(100, (tall - head - 8) / rows) : usual;
     high = Math.round(head + rowHigh * rows + 8);
     canvas.width = wide * ratio;
@@ -329,7 +339,8 @@ function theatre(plan, look, most) {
 
   function place(frame, who) {
     if (frame.slot) return spot(frame.slot);
-    return [x(frame.u), y(who.row, frame.v, who.key), 1];
+    const off = frame.gate < 0 ? 0 : plan.isBreaker(frame.gate) ? geo.gate / 2 + 10 : 16; // it turns around before it
+    return [x(frame.u) - off, y(who.row, frame.v, who.key), 1];
   }
 
   function position(who, t) {
@@ -345,11 +356,18 @@ function theatre(plan, look, most) {
   // -- drawing
 
   function write(text, at, line, { size = 12, bold = false, ink = "text", align = "center", room = Infinity } = {}) {
-    pen.font = `${bold ? "600 " : ""}${size}px ${font}`;
+    const face = `${bold ? "600 " : ""}${size}px ${font}`;
+    if (pen.font !== face) pen.font = face;
     pen.fillStyle = inks[ink] ?? ink;
     pen.textAlign = align;
-    let shown = text;
-    while (shown.length > 2 && pen.measureText(shown).width > room) shown = `${shown.slice(0, shown.endsWith("…") ? -2 : -1).trimEnd()}…`;
+    const key = room < Infinity ? `${text}|${face}|${room}` : text;
+    let shown = room < Infinity ? fitted.get(key) : text;
+    if (shown === undefined) {
+      shown = text;
+      while (shown.length > 2 && pen.measureText(shown).width > room) shown = `${shown.slice(0, shown.endsWith("…") ? -2 : -1).trimEnd()}…`;
+      if (fitted.size > 500) fitted.clear();
+      fitted.set(key, shown);
+    }
     pen.fillText(shown, at, line);
   }
 
@@ -392,20 +410,33 @@ function theatre(plan, look, most) {
     pen.globalAlpha = 1;
   }
 
-  function drawGround(scene) {
+  function drawGround() {
+    if (!ground) {
+      ground = new OffscreenCanvas(canvas.width, canvas.height);
+      pen = ground.getContext("2d");
+      pen.scale(ratio, ratio);
+      paintGround();
+      pen = front;
+    }
+    pen.drawImage(ground, 0, 0, wide, high);
+  }
+
+  function paintGround() {
     write("callers", 4 + geo.callers / 2, 18, { bold: true, size: 13, room: geo.callers + 10 });
     plan.layers.forEach((layer, number) => {
       const room = ((geo.right - geo.left) / (many + 0.6)) - 6;
       write(layer.name, x(plan.share(number)), 18, { bold: true, size: 13, room });
       const words = [kindOf(layer), layer.words].filter(Boolean);
-      write(pen.measureText(words.join(" · ")).width * 0.9 <= room ? words.join(" · ") : words[words.length - 1] ?? "", x(plan.share(number)), 35, { ink: "muted", size: 11.5, room });
+      pen.font = `11.5px ${font}`;
+      const both = words.join(" · ");
+      write(pen.measureText(both).width <= room ? both : words[words.length - 1] ?? "", x(plan.share(number)), 35, { ink: "muted", size: 11.5, room });
     });
     for (let row = 0; row < rows; row += 1) {
       const { begin, end, lane } = lanes(row);
       const up = top(row);
       box(geo.callers + 4, begin, wide - geo.service - geo.callers - 8, lane, 7, inks.panel);
       box(geo.callers + 4, begin + lane + 10, wide - geo.service - geo.callers - 8, lane, 7, inks.panel);
-      box(4, begin - 6, geo.callers - 4, end - begin + 12, 9, inks.paper, inks.line);
+      box(4, begin - 6, geo.callers - 4, end - begin + 12, 9, inks.panel, inks.line);
       if (plan.replicas > 1) write(`replica ${row + 1}`, 4 + (geo.callers - 4) / 2, up + 20, { ink: "muted", size: 11.5, room: geo.callers });
       pen.fillStyle = inks.line;
       for (const [v, way] of [[0, 1], [1, -1]]) {
@@ -532,7 +563,8 @@ function theatre(plan, look, most) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, wide, high);
     pen.textBaseline = "alphabetic";
-    drawGround(scene);
+    drawGround();
+    if (scene.rate) write(scene.rate, 4 + geo.callers / 2, 35, { ink: "muted", size: 11.5, room: geo.callers + 12 });
     for (let row = 0; row < rows; row += 1) plan.layers.forEach((_, number) => drawGate(number, row, scene.breakers[row][number], scene));
     plan.services.forEach((_, number) => drawService(number, scene));
     let count = 0;

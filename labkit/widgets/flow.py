@@ -54,7 +54,7 @@ def flow_view(
     *,
     scenario: Scenario | None = None,
     function: str | None = None,
-    calls: int = 1500,
+    calls: int = 3000,
     rows: int = 4,
     begin: float | None = None,
 ) -> FlowView:

@@ -41,7 +41,7 @@ class FlowModel:
         *,
         scenario: Scenario | None = None,
         function: str | None = None,
-        calls: int = 1500,
+        calls: int = 3000,
         rows: int = 4,
         begin: float | None = None,
     ) -> None:

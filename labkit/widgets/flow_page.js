@@ -50,7 +50,7 @@ function flowPage(root, ask, unique, model) {
   const stage = theatre(plan, look, pools.map((pool) => ({ work: Math.max(pool.work.most, 1), queue: pool.queue.most })));
 
   // Marks cross the stage in most of a second of the watcher's time, and in less when the run goes by faster.
-  const lagOf = (fast) => fast * (fast <= 1 ? 0.9 : fast <= 2 ? 0.7 : fast <= 4 ? 0.45 : 0.3);
+  const lagOf = (fast) => fast * (fast <= 1 ? 0.8 : fast <= 2 ? 0.6 : fast <= 4 ? 0.45 : 0.3);
   let lag = lagOf(1);
   let travellers = [];
   const travel = (journey) => {
@@ -63,8 +63,8 @@ function flowPage(root, ask, unique, model) {
   // -- the steps: whatever happened, in the order in which it is seen
 
   const breakerNames = (one) => {
-    const name = data.layers[one.layer].name;
-    return data.replicas > 1 ? `the breaker ${name} of replica ${one.replica + 1}` : `the breaker ${name}`;
+    const { name } = data.layers[one.layer];
+    return (name === "breaker" ? "the breaker" : name) + (data.replicas > 1 ? ` of replica ${one.replica + 1}` : "");
   };
   let steps = [];
   function lineUp() {
@@ -149,6 +149,7 @@ function flowPage(root, ask, unique, model) {
   };
   const scene = () => ({
     t, lag, travellers, follow,
+    rate: t >= 1 ? `${(count("arrived", t) - count("arrived", t - 1)).toLocaleString("en")} calls/s` : "",
     breakers: byRow.map((row) => row.map(breakerAt)),
     services: data.services.map((service) => {
       const when = t - lag;
@@ -193,12 +194,12 @@ function flowPage(root, ask, unique, model) {
     make("option", { value: "changes" }, "changes of breakers and service"),
     make("option", { value: "followed", disabled: true }, "the call that is followed"));
   const list = make("ol", { class: "labkit-events" });
-  const place_ = make("span", { class: "labkit-muted" });
+  const position = make("span", { class: "labkit-muted" });
   const events = make("details", { class: "labkit-list", open: still.matches },
     make("summary", {}, "The same as a list of events"),
     make("div", { class: "labkit-row" },
       button("Previous event", () => step(-1)), button("Next event", () => step(1)),
-      make("label", { class: "labkit-check" }, "Go through", which), place_),
+      make("label", { class: "labkit-check" }, "Go through", which), position),
     list);
   events.addEventListener("toggle", () => listSteps());
   const story = make("ul", { class: "labkit-more" });
@@ -214,7 +215,10 @@ function flowPage(root, ask, unique, model) {
   function render(words = null) {
     drawn += 1;
     const now = scene();
-    root.dataset.marks = stage.draw(now);
+    const marks = stage.draw(now);
+    cursor.style.transform = `translateX(${(picture.clientWidth || 0) * (view.line.left + (view.line.right - view.line.left) * Math.min(1, t / view.line.end)) / view.line.width}px)`;
+    if (playing && words === null && drawn % 6) return; // the eye reads no number sixty times a second
+    root.dataset.marks = marks;
     root.dataset.frames = drawn;
     root.dataset.time = t.toFixed(3);
     root.dataset.state = now.breakers[0].find(Boolean)?.state ?? "";
@@ -222,7 +226,6 @@ function flowPage(root, ask, unique, model) {
     slider.value = t;
     slider.setAttribute("aria-valuetext", `${t.toFixed(1)} s of ${until.toFixed(0)} s`);
     say(clock, `${(words === null && at >= 0 && !playing ? steps[at].when : t).toFixed(2)} s`);
-    cursor.style.left = `${(100 * (view.line.left + (view.line.right - view.line.left) * Math.min(1, t / view.line.end))) / view.line.width}%`;
     if (words !== null) say(told, words);
   }
   function settle() { // says where it stands, once it stands
@@ -369,7 +372,7 @@ function flowPage(root, ask, unique, model) {
     const shown = steps.slice(from, from + 2 * around + 1);
     list.start = from + 1;
     list.replaceChildren(...shown.map((one, n) => make("li", { "aria-current": from + n === at ? "step" : false }, wordsOf(one))));
-    say(place_, steps.length ? `event ${at + 1} of ${steps.length.toLocaleString("en")}` : "no events");
+    say(position, steps.length ? `event ${at + 1} of ${steps.length.toLocaleString("en")}` : "no events");
   }
 
   const motion = () => {
