@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labkit.widgets.adapter import adapter_explorer
+    from labkit.widgets.fallback import fallback_explorer
     from labkit.widgets.flow import FlowView, flow_view
     from labkit.widgets.order import order_explorer
     from labkit.widgets.outage import outage_explorer
@@ -23,6 +24,7 @@ __all__ = [
     "FlowView",
     "StateStepper",
     "adapter_explorer",
+    "fallback_explorer",
     "flow_view",
     "order_explorer",
     "outage_explorer",
@@ -37,6 +39,7 @@ _HOMES = {
     "FlowView": "flow",
     "StateStepper": "stepper",
     "adapter_explorer": "adapter",
+    "fallback_explorer": "fallback",
     "flow_view": "flow",
     "order_explorer": "order",
     "outage_explorer": "outage",
