@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labkit.widgets.adapter import adapter_explorer
+    from labkit.widgets.cancel import cancel_explorer
     from labkit.widgets.fallback import fallback_explorer
     from labkit.widgets.flow import FlowView, flow_view
     from labkit.widgets.order import order_explorer
@@ -24,6 +25,7 @@ __all__ = [
     "FlowView",
     "StateStepper",
     "adapter_explorer",
+    "cancel_explorer",
     "fallback_explorer",
     "flow_view",
     "order_explorer",
@@ -39,6 +41,7 @@ _HOMES = {
     "FlowView": "flow",
     "StateStepper": "stepper",
     "adapter_explorer": "adapter",
+    "cancel_explorer": "cancel",
     "fallback_explorer": "fallback",
     "flow_view": "flow",
     "order_explorer": "order",

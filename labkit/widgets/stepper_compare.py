@@ -50,7 +50,7 @@ _LABELS = {"ok": "success", "error": "failure", "cancel": "cancel"}
 def shown(sessions: BreakerSessions, gauges: Callable[[BreakerSession], list[dict[str, Any]]]) -> dict[str, Any]:
     """A column for each breaker, and the ribbons of all."""
     last = sessions.history[-1] if sessions.history else None
-    columns = []
+    columns: list[dict[str, Any]] = []
     for name, session in sessions.sessions.items():
         step = session.history[-1] if session.history else None
         title, under = _TITLES[name]
