@@ -192,8 +192,13 @@ class Document:
         """
         try:
             new = yaml.compose(text, yaml.SafeLoader) or ScalarNode(f"{_TAG}null", "")
+            self._measure(new)
         except yaml.YAMLError:
             raise ValueError(f"{quoted(text)} is not a YAML value") from None
+        except TooMuch:
+            said = self._report.findings.pop().message
+            raise ValueError(f"{quoted(text)} cannot be used: {said.rpartition(': ')[2]}") from None
+        self._examine(new)
         node = self.root
         for depth, key in enumerate(path):
             before = ".".join(path[:depth]) or "the file"

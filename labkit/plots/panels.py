@@ -13,7 +13,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from labkit.plots.binned import Axis, Binned, Ribbon, round_step
-from labkit.plots.drawing import Area, Box, Disc, Line, Shape, Words
+from labkit.plots.drawing import Area, Box, Disc, Line, Shape, Words, mark
 from labkit.plots.style import LINES, MARKS, SIZE, SIZE_LABEL, SIZE_SMALL, SIZE_TICK, STATES, width_of
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ def draw_row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]
     size = max(2.2, min(4.5, high / 2 - 2.0))
     reach = size * 1.3 + 3.0
     spots = [frame.at(at) for at, _ in ribbon.probes]
-    digits = 1 if frame.axis.end >= 20.0 else 2 if frame.axis.end >= 2.0 else 3
+    digits = 1 if frame.axis.end >= 60.0 else 2 if frame.axis.end >= 2.0 else 3
     for x0, x1, state, since in _periods(ribbon, frame):
         style = STATES[state]
         shapes.append(Box(x0, y, round(x1 - x0, 2), high, fill=style.colour, texture=style.texture, ink="#FFFFFF"))
@@ -477,7 +477,12 @@ def _periods(ribbon: Ribbon, frame: Frame) -> list[tuple[float, float, str, floa
 
 
 def _diamond(x: float, y: float, size: float, good: bool | None) -> list[Shape]:
-    """A probe: filled when it succeeded, hollow when not; white beneath, since it lies on a state's colour."""
+    """A probe: filled when it succeeded, hollow when it failed, a ring when it did not end by itself.
+
+    White beneath, since it lies on a state's colour.
+    """
+    if good is None:
+        return [Disc(x, y, size * 1.25, fill="#FFFFFF"), *mark("cancelled", x, y, size=size)]
     ink = MARKS["probe"].colour
     r = size * 1.3
     points = ((x, y - r), (x + r, y), (x, y + r), (x - r, y))
@@ -513,6 +518,10 @@ def _shares(ribbons: Sequence[Ribbon], frame: Frame, top: float, high: float) ->
     return shapes
 
 
+_PROBES = {True: "probe", False: "failed probe", None: "cancelled probe"}
+_GOOD = {str(good): good for good in _PROBES}
+
+
 def draw_key(ribbons: Sequence[Ribbon], right: float, y: float) -> tuple[list[Shape], float]:
     """Return what the ribbons' textures and marks are, right-aligned on a baseline, and where that begins."""
     items: list[tuple[str, str]] = [
@@ -521,9 +530,8 @@ def draw_key(ribbons: Sequence[Ribbon], right: float, y: float) -> tuple[list[Sh
         if state == "CLOSED" or any(state in (one for _, one in ribbon.states) for ribbon in ribbons)
     ]
     if len(ribbons) <= _ROWS:
-        seen = {bool(good) for ribbon in ribbons for _, good in ribbon.probes}
-        items += [("good", "probe")] if True in seen else []
-        items += [("bad", "failed probe")] if False in seen else []
+        seen = {good for ribbon in ribbons for _, good in ribbon.probes}
+        items += [(str(good), word) for good, word in _PROBES.items() if good in seen]
     shapes: list[Shape] = []
     x = right
     for what, word in reversed(items):
@@ -536,7 +544,7 @@ def draw_key(ribbons: Sequence[Ribbon], right: float, y: float) -> tuple[list[Sh
             shapes.append(swatch)
         else:
             x -= 14.0
-            shapes += _diamond(round(x + 4.0, 2), y - 4.0, 4.0, what == "good")
+            shapes += _diamond(round(x + 4.0, 2), y - 4.0, 4.0, _GOOD[what])
         x -= 12.0
     return shapes, x
 

@@ -355,7 +355,7 @@ class _Reader:
         end = block.number("to", duration, most=duration)
         if end is not None and end <= begin and "to" in block:
             block.wrong("to", f"a number of seconds after 'from' ({begin:g})")
-        given = [key for key in ("rate", "ramp", "at") if key in block]
+        given = [key for key in ("rate", "ramp", "at") if block.value(key) not in (None, [])]
         if len(given) != 1 and not block.meant & {"rate", "ramp", "at"}:
             which = " and ".join(f"'{one}'" for one in given) or "none of 'rate', 'ramp' and 'at'"
             self.say(node, "missing-key", f"{what} has {which}", "exactly one of rate, ramp, at")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from labkit.scenario.trace import CALL_OUTCOMES, STATES, FaultPeriod, Trace
+from labkit.scenario.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, STATES, FaultPeriod, Trace
 
 __all__ = ["METRICS", "metrics"]
 
@@ -44,6 +45,7 @@ METRICS: dict[str, str] = {
 _RECOVERED = 5.0  # seconds of full service
 _FULL = 0.99  # of the calls
 _UNFINISHED = len(CALL_OUTCOMES)
+_OVERLOADED = ATTEMPT_OUTCOMES.index("overloaded")
 _OPEN, _CLOSED = STATES.index("OPEN"), STATES.index("CLOSED")
 
 
@@ -70,6 +72,7 @@ class _Scope:
             self.invented = sum(calls.invented)
             self.began: Sequence[float] = attempts.start
             self.ended: Sequence[float] = attempts.end
+            self.ends: Sequence[int] = attempts.outcome
             self.admitted = len(set(attempts.call) - {-1})
             return
         number = trace.functions.index(function)
@@ -81,10 +84,16 @@ class _Scope:
         self.useful = bytes(calls.useful[row] for row in rows)
         self.invented = sum(calls.invented[row] for row in rows)
         those = [row for row, call in enumerate(attempts.call) if call in mine]
+        self.admitted = len({attempts.call[row] for row in those})
+        context = trace.contexts[number] if trace.contexts else function
+        self.target = trace.targets.index(context) if context in trace.targets else -1
+        self.rows = mine
+        if not rows and trace.behind:  # nobody calls it but an assistant: what its service saw is what was asked of it
+            service = trace.behind[number]
+            those = [row for row, one in enumerate(attempts.service) if trace.services[one] == service]
         self.began = [attempts.start[row] for row in those]
         self.ended = [attempts.end[row] for row in those]
-        self.admitted = len({attempts.call[row] for row in those})
-        self.target = trace.targets.index(function) if function in trace.targets else -1
+        self.ends = [attempts.outcome[row] for row in those]
 
     def numbers(self) -> dict[str, Any]:
         trace, outcome = self.trace, self.outcome
@@ -106,7 +115,7 @@ class _Scope:
             "attempts": attempts,
             "attempts_per_s_peak": _peak_a_second(self.began),
             "amplification": attempts / self.admitted if self.admitted else None,
-            "in_flight_peak": _most_at_once(self.began, self.ended),
+            "in_flight_peak": self._in_flight(),
             "latency_p50_s": _percentile(took, 0.50),
             "latency_p95_s": _percentile(took, 0.95),
             "latency_p99_s": _percentile(took, 0.99),
@@ -124,6 +133,13 @@ class _Scope:
         # Times are sums of seconds, and their last digits are noise.
         return {name: round(value, 9) if isinstance(value, float) else value for name, value in found.items()}
 
+    def _in_flight(self) -> int:
+        began, ended = self.began, self.ended
+        if _OVERLOADED in self.ends:  # turned away at the door: it was never in
+            kept = [row for row, outcome in enumerate(self.ends) if outcome != _OVERLOADED]
+            began, ended = [began[row] for row in kept], [ended[row] for row in kept]
+        return _most_at_once(began, ended)
+
     def _opens(self) -> list[tuple[float, str]]:
         """When breakers opened, each with its kind: "true", "false", "retrip", or "probe" for a probe that failed."""
         trace = self.trace
@@ -136,7 +152,7 @@ class _Scope:
             ):
                 if end in wanted:
                     decisive[end, replica] = max(start, decisive.get((end, replica), start))
-        faults = [period for period in trace.faults if period.fault not in ("capacity", "healthy")]
+        faults = [period for period in trace.faults if period.fault != "healthy"]
         state: dict[tuple[int, int, int], int] = {}
         found = []
         for at, breaker, target, replica, now in table.rows():
@@ -149,7 +165,8 @@ class _Scope:
         return found
 
     def _time_to_open(self, opens: Iterable[tuple[float, str]]) -> float | None:
-        begin = min((period.start for period in self.trace.faults if period.fault != "capacity"), default=None)
+        faults = [period for period in self.trace.faults if period.fault != "healthy"]
+        begin = min((period.start for period in faults), default=None)
         if begin is None:
             return None
         return min((at - begin for at, _ in opens if at >= begin), default=None)
@@ -165,9 +182,12 @@ class _Scope:
         return list(by_target.values())
 
     def _rejections(self) -> int:
+        rejections = self.trace.rejections
         if self.target is None:
-            return len(self.trace.rejections)
-        return self.trace.rejections.target.tolist().count(self.target)
+            return len(rejections)
+        if not self.rows:
+            return rejections.target.tolist().count(self.target)
+        return sum(call in self.rows for call in rejections.call)
 
     def _recovery(self) -> float | None:
         trace = self.trace
@@ -185,19 +205,23 @@ class _Scope:
             behind = max(behind, row)
             while behind < len(start) and start[behind] < begin + _RECOVERED:
                 behind += 1
-            if so_far[behind] - so_far[row] >= _FULL * (behind - row):
+            if self.useful[row] and so_far[behind] - so_far[row] >= _FULL * (behind - row):
                 return begin - repaired
         return None
 
 
 def _kind(faults: Iterable[FaultPeriod], began: float, at: float) -> str:
     """What kind of opening it is, by the faults in force while the attempt ran that decided it."""
-    past = False
+    past = scarce = False
     for period in faults:
-        if period.start <= at and period.end > began:
+        in_force = period.start <= at and period.end > began
+        if period.fault == "capacity":  # restored traffic that meets too few workers trips anew
+            scarce = scarce or in_force
+        elif in_force:
             return "true"
-        past = past or period.end <= began
-    return "retrip" if past else "false"
+        else:
+            past = past or period.end <= began
+    return "retrip" if past else "true" if scarce else "false"
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:
@@ -218,9 +242,22 @@ def _peak_a_second(times: Sequence[float]) -> int:
 
 
 def _most_at_once(starts: Sequence[float], ends: Sequence[float]) -> int:
-    """The most intervals that share an instant; one that ends when another begins does not share it."""
-    begun = sorted(starts)
-    over = sorted(end for end in ends if end == end)
+    """The most intervals that share an instant.
+
+    One that ends when another begins does not share it; one that takes no time shares its instant.
+    """
+    begun: list[float] = []
+    over: list[float] = []
+    instants: Counter[float] = Counter()
+    for start, end in zip(starts, ends, strict=True):
+        if end == start:
+            instants[start] += 1
+            continue
+        begun.append(start)
+        if end == end:
+            over.append(end)
+    begun.sort()
+    over.sort()
     most = now = done = 0
     for start in begun:
         while done < len(over) and over[done] <= start:
@@ -229,4 +266,5 @@ def _most_at_once(starts: Sequence[float], ends: Sequence[float]) -> int:
         now += 1
         if now > most:
             most = now
-    return most
+    beside = (bisect_right(begun, at) - bisect_right(over, at) + many for at, many in instants.items())
+    return max([most, *beside])

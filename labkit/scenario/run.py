@@ -381,6 +381,14 @@ class _Run:
             probes=recorder.probes(),
             rejections=recorder.rejections(),
             transitions=recorder.transitions(),
+            contexts=tuple(
+                str(function.settings.get("context_name") or name)
+                for name, function in scenario.stack.functions.items()
+            ),
+            behind=tuple(
+                service_of(name, function, scenario.services) or ""
+                for name, function in scenario.stack.functions.items()
+            ),
         )
 
     def _faults(self, until: float) -> tuple[FaultPeriod, ...]:

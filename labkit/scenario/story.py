@@ -22,6 +22,8 @@ __all__ = ["story"]
 _CLOSED, _OPEN, _HALF_OPEN = range(len(STATES))
 _WELL = {ATTEMPT_OUTCOMES.index(name) for name in ("answered", "rejected")}
 _CUT_OFF = ATTEMPT_OUTCOMES.index("cancelled")
+_LEFT = ATTEMPT_OUTCOMES.index("abandoned")
+_GAVE_UP = CALL_OUTCOMES.index("cancelled")
 _UNFINISHED = len(ATTEMPT_OUTCOMES)
 _ENDED = {
     "succeeded": ("succeeded", "succeeded"),
@@ -141,10 +143,14 @@ def _after(trace: Trace, target: int, by_replica: Mapping[int, float]) -> str:
     found: set[int] = set()
     kinds: set[int] = set()
     for replica, opened in by_replica.items():
+        # A stream that was left and a call that its caller gave up count neither way.
         ended = sorted(
             (attempts.end[row], attempts.outcome[row])
             for row in mine
-            if attempts.replica[row] == replica and attempts.end[row] <= opened
+            if attempts.replica[row] == replica
+            and attempts.end[row] <= opened
+            and attempts.outcome[row] != _LEFT
+            and (attempts.call[row] < 0 or calls.outcome[attempts.call[row]] != _GAVE_UP)
         )
         if len(ended) > 1 and ended[-2][0] == ended[-1][0]:
             return ""  # several at one instant: which of them was the last to count is not in the trace
@@ -155,8 +161,7 @@ def _after(trace: Trace, target: int, by_replica: Mapping[int, float]) -> str:
         kinds.update(rows[-1])
     if len(found) != 1 or found == {1}:
         return ""
-    gave_up = CALL_OUTCOMES.index("cancelled") in set(trace.calls.outcome)
-    what = "failed attempts" if kinds != {_CUT_OFF} else "attempts that were cut off" if gave_up else "time-outs"
+    what = "time-outs" if kinds == {_CUT_OFF} else "failed attempts"
     each = " each" if len(by_replica) > 1 else ""
     return f", after {found.pop()} {what} in a row{each}"
 
@@ -173,11 +178,13 @@ def _turned_away(trace: Trace) -> list[str]:
     reasons = trace.rejections.reason.tolist()
     who = {
         "breaker": "Breakers" if trace.replicas > 1 or len(trace.breakers) > 1 else "The breaker",
-        "bulkhead": "A full bulkhead or a spent retry budget",
+        "bulkhead": "A full bulkhead",
         "lease": "The lease of the probes",
     }
     found = [(name, reasons.count(code)) for code, name in enumerate(REJECTION_REASONS)]
-    return [f"{who[name]} turned callers away {_times(many)}." for name, many in found if many]
+    told = [f"{who[name]} turned callers away {_times(many)}." for name, many in found if many and name in who]
+    refused = dict(found)["budget"]
+    return told + ([f"A spent budget refused a retry {_times(refused)}."] if refused else [])
 
 
 def _probes(trace: Trace, at_once: int) -> list[str]:
@@ -270,7 +277,8 @@ def _callers(trace: Trace, numbers: Mapping[str, Any]) -> list[str]:
         peak = numbers["in_flight_peak"]
         together = f", and at most {peak:,} {'was' if peak == 1 else 'were'} in flight" if peak else ""
         told.append(
-            f"Within one second at most {_many(numbers['attempts_per_s_peak'], 'attempt')} reached {where}{together}."
+            f"Within one second of the clock at most {_many(numbers['attempts_per_s_peak'], 'attempt')} reached "
+            f"{where}{together}."
         )
     if numbers["invented_answers"]:
         told.append(

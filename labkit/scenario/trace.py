@@ -222,6 +222,9 @@ class Trace:
         capacity: workers by service, for those whose number is limited.
         faults: what the services were told to do, in the order of `start`.
         calls, attempts, probes, rejections, transitions: the tables.
+        contexts: the target of each function, under which breakers keep its state; its own name unless it was given
+            another.
+        behind: the service that each function calls.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -242,6 +245,8 @@ class Trace:
     probes: Probes
     rejections: Rejections
     transitions: Transitions
+    contexts: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:

@@ -266,7 +266,8 @@ class ResearchAssistant:
         except Exception as error:
             if self._raises and not (self._guess and function == self._stock):
                 raise
-            return _Failed(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+            name, text = type(error).__name__, str(error)
+            return _Failed(f"{name}: {text}" if text and _has_no_number(text) else name)
 
     async def _ask_together(self, calls: list[tuple[str, str]]) -> list[Any]:
         tasks: list[Task[Any]] = [self._clock.start(self._ask(function, argument)) for function, argument in calls]
@@ -301,7 +302,10 @@ class ResearchAssistant:
                 unavailable = True
                 sentences.append(f"{part}: availability unavailable ({_reason(said)}).")
                 continue
-            sentences.append(f"{part}: {claims[-1].quantity} in stock.")
+            claim = claims[-1]
+            at_site = f" at {said.site}" if claim.live and isinstance(said, StockReply) and said.site else ""
+            seen_last = ", as seen last" if claim.source == "last seen" else ""
+            sentences.append(f"{part}: {claim.quantity} in stock{at_site}{seen_last}.")
         hits: tuple[SearchHit, ...] = ()
         if needs.documents:
             said = results[-1]
@@ -324,12 +328,18 @@ class _Failed(NamedTuple):
 
 
 def _reason(said: object) -> str:
+    """Why there is no reply, in words. A text that holds a number is not repeated: it would be taken for a count."""
     # The explicit outcome of a fallback is known by its status; this floor does not know the class.
     if getattr(said, "status", None) == "unavailable":
-        return str(getattr(said, "reason", "no reason given"))
+        reason = str(getattr(said, "reason", ""))
+        return reason if reason and _has_no_number(reason) else "the tool says that it is unavailable"
     if isinstance(said, str):
-        return f"the tool answered with a text, {shown(said)}"
+        return f"the tool answered with a text{f', {shown(said)}' if _has_no_number(said) else ''}"
     return f"the tool answered with {type(said).__name__}"
+
+
+def _has_no_number(text: str) -> bool:
+    return not any(sign.isnumeric() for sign in text)
 
 
 def _function(key: str, value: object) -> str:

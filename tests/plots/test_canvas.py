@@ -27,7 +27,7 @@ EVERYTHING = (
     Area(((60, 10), (90, 10), (90, 50)), "#6B7280", "hatch"),
     Area(((60, 30), (90, 30), (90, 55), (70, 55)), "#C24E00", "dots"),
     Disc(30, 45, 4, fill="#009E73", stroke="text"),
-    *(shape for at, kind in enumerate(MARKS) for shape in mark(kind, 10.0 + 14.0 * at, 52.0)),
+    *(shape for at, kind in enumerate(MARKS) for shape in mark(kind, 8.0 + 11.0 * at, 52.0)),
     Words(5, 58, "words", tail="and more", bold=True),
     Words(95, 58, "mono", anchor="end", mono=True, italic=True),
 )

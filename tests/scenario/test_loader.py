@@ -173,3 +173,24 @@ def test_a_changed_scenario_can_be_written_down(small: Any) -> None:
     again = load_scenario(changed.text())
     assert (again.stack.middleware, again.workload) == (changed.stack.middleware, changed.workload)
     assert load_stack_config(changed.text(["middleware", "functions"])).middleware["breaker"].failure_threshold == 7
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("workload.0.rate", "", "none of 'rate', 'ramp' and 'at'"),
+        ("workload", "{a: &x [*x]}", "inside its own anchor"),
+        ("scenario.title", "!!python/object:os.system x", "the tag"),
+    ],
+)
+def test_yaml_that_nobody_means(small: Any, path: str, value: str, words: str) -> None:
+    """Nothing at all, a value inside itself and a foreign tag are a sentence each."""
+    with pytest.raises(ConfigError) as caught:
+        small().with_values({path: value})
+    assert words in str(caught.value)
+
+
+def test_an_empty_list_of_arrivals(small: Any) -> None:
+    """A load whose list of arrivals is empty has none."""
+    small()
+    assert "none of 'rate', 'ramp' and 'at'" in sentence(small.text.replace("rate: 10", "at: []"))

@@ -200,3 +200,41 @@ def test_recovery_that_the_run_does_not_see() -> None:
     rows: list[tuple[Any, ...]] = [(n / 2, n / 2, "rejected" if n < 54 else "succeeded") for n in range(60)]
     assert of(trace(rows, faults=(OUTAGE,)))["recovery_s"] is None
     assert of(trace(rows, faults=(OUTAGE._replace(end=30.0),)))["recovery_s"] is None
+
+
+def test_what_takes_no_time_has_its_instant() -> None:
+    """Intervals without length count at their instant, beside what runs then and what else takes no time."""
+    found = of(trace([(0.0, 1.0, "succeeded")], [(0, 1.0, 1.0), (0, 1.0, 1.0), (0, 0.5, 1.0), (0, 0.9, 2.0)]))
+    assert found["in_flight_peak"] == 3
+    assert of(trace(probes=[(0, 1.0, 1.0), (1, 1.0, 1.0)]))["concurrent_probes_peak"] == 2
+
+
+def test_functions_that_share_a_target_share_its_breaker() -> None:
+    """Openings of a target count for each function that has it; a rejection counts for the function that was called."""
+    one = trace(
+        [(0.0, 0.0, "rejected"), (1.0, 1.0, "rejected", 1)],
+        transitions=[(0.5, 0, "OPEN")],
+        rejections=[(0.0, 0, 0, 0, 0, 0), (1.0, 0, 0, 0, 1, 0)],
+        targets=("search",),
+        contexts=("search", "search"),
+    )
+    assert [of(one, name)["opens"] for name in one.functions] == [1, 1]
+    assert [of(one, name)["rejections"] for name in one.functions] == [1, 1]
+
+
+def test_a_tool_that_only_an_assistant_calls() -> None:
+    """Of a function that no load calls, the attempts are those that its service saw."""
+    one = trace([(0.0, 1.0, "succeeded")], [(0, 0.0, 0.5), (0, 0.5, 1.0)], behind=("", "parts"))
+    assert (of(one, "documents")["offered"], of(one, "documents")["attempts"]) == (0, 2)
+
+
+def test_too_few_workers_are_a_fault_too() -> None:
+    """An opening while capacity is short is no false one; after a repair it is a trip anew."""
+    scarce = FaultPeriod("parts", 10.0, 20.0, "capacity", "capacity 1 of 9")
+    opened: list[tuple[Any, ...]] = [(15.0, 0, "OPEN")]
+    rows: list[tuple[Any, ...]] = [(14.0, 15.0, "failed")]
+    first = of(trace(rows, [(0, 14.0, 15.0)], transitions=opened, faults=(scarce,)))
+    assert (first["false_opens"], first["retrips"], first["time_to_open_s"]) == (0, 0, 5.0)
+    repaired = FaultPeriod("parts", 2.0, 5.0, "hang", "hang")
+    again = of(trace(rows, [(0, 14.0, 15.0)], transitions=opened, faults=(repaired, scarce)))
+    assert (again["false_opens"], again["retrips"]) == (0, 1)

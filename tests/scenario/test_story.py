@@ -9,6 +9,13 @@ import pytest
 from labkit.scenario import load_scenario, metrics, run_scenario, scenario_names, story
 
 
+EVERY = [
+    name if variant is None else f"{name}:{variant}"
+    for name in scenario_names()
+    for variant in (None, *load_scenario(name).variants)
+]
+
+
 def told(scenario: Any) -> list[str]:
     """The story of a scenario's run."""
     trace = run_scenario(scenario)
@@ -27,7 +34,7 @@ def test_an_outage_is_told_from_the_first_call_to_the_callers(small: Any) -> Non
         "The breaker closed for good at 13.5 s.",
         "Full service was back 1.4 s after the repair.",
         "Of 200 calls 116 succeeded, 80 were rejected and 4 failed.",
-        "Within one second at most 10 attempts reached the dependency, and at most 1 was in flight.",
+        "Within one second of the clock at most 10 attempts reached the dependency, and at most 1 was in flight.",
     ]
 
 
@@ -54,17 +61,17 @@ def test_time_outs_are_called_so_and_what_is_in_flight_is_counted(small: Any) ->
 
 
 def test_callers_that_give_up_make_no_time_outs(small: Any) -> None:
-    """Where callers lose patience, an attempt that was cut off is not called a time-out."""
+    """An attempt that was cut off because its caller lost patience is not among the time-outs in a row."""
     patient = small(
         services__parts_availability__faults=[{"from": 5, "to": 12, "fault": "hang"}],
         workload=[
             {"function": "parts_availability", "rate": 10, "to": 10},
-            {"function": "parts_availability", "at": [15.0], "patience": 0.01},
+            {"function": "parts_availability", "at": [5.05, 5.15], "patience": 1.5},
         ],
     )
     sentences = told(patient)
-    assert any("attempts that were cut off in a row" in line for line in sentences)
-    assert "1 was given up by its caller" in sentences[-2]
+    assert any("after 3 time-outs in a row" in line for line in sentences)
+    assert "2 were given up by their callers" in sentences[-2]
 
 
 def test_a_breaker_that_stays_closed_is_told_beside_what_failed(small: Any) -> None:
@@ -141,3 +148,12 @@ def test_every_scenario_of_the_library_can_be_told(name: str) -> None:
         assert sentence[0].isupper() or sentence[0].isdigit() or sentence.startswith(("parts_", "maintenance_"))
         for odd in (" 1 calls", " 1 attempts", "once times", "None", "nan ", "  "):
             assert odd not in sentence
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_scenario_of_the_package_can_be_told(name: str) -> None:
+    """Each scenario that comes with labkit, and each variant, has a story of whole sentences."""
+    trace = run_scenario(load_scenario(name))
+    sentences = story(trace, metrics(trace))
+    assert sentences[0].endswith(".")
+    assert all(line.endswith(".") and "None" not in line for line in sentences)

@@ -235,7 +235,7 @@ def test_what_was_seen_last_is_invented_too(clock):
         return live, await tools.assistant.call("How many HX-2040 are in stock?")
 
     live, stale = clock.run(main())
-    assert live.text == stale.text == "HX-2040: 42 in stock."
+    assert (live.text, stale.text) == ("HX-2040: 42 in stock.", "HX-2040: 42 in stock, as seen last.")
     assert (live.invented, stale.invented, stale.stock[0].source) == (0, 1, "last seen")
 
 
