@@ -156,7 +156,8 @@ def follow(scenario: Scenario, call: int = 1) -> Followed:
 
     Args:
         scenario: what to run: the stack, how its services behave, who calls when.
-        call: which call to follow, 1 for the first that arrives.
+        call: which call to follow, 1 for the first that arrives. Notes of all calls are kept until then, so this is
+            for runs of some hundred calls.
 
     Raises:
         LabkitError: there is no such call, or the stack cannot be built.
@@ -164,7 +165,7 @@ def follow(scenario: Scenario, call: int = 1) -> Followed:
     Example:
         >>> from labkit import load_scenario
         >>> print(follow(load_scenario("order-breaker-timeout"), call=1).steps[0].sentence)
-        The call comes to availability_breaker, which is closed and admits it.
+        The call comes to breaker, which is closed and admits it.
     """
     watcher = _Watcher()
     trace = run_scenario(scenario, watch=watcher.watch)

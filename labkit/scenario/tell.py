@@ -119,7 +119,7 @@ class _Teller:
             if note.kind == "in":
                 yield from self._in(note, place, index)
             elif note.kind == "event":
-                yield from self._event(note, place, index)
+                yield from self._event(note, place)
             else:
                 yield from self._out(note, place, index)
         if until is not None and self.notes:
@@ -186,13 +186,20 @@ class _Teller:
 
     # ----------------------------------------------------------------------------------------------- what a layer says
 
-    def _event(self, note: Note, place: int, index: int) -> Iterator[FollowedStep]:
-        self.said[place].append(note.event)
-        if self.inner[place + 1] is not None or note.event.kind not in ("admitted", "rejected", "queued"):
-            return  # told with what comes out
+    def _event(self, note: Note, place: int) -> Iterator[FollowedStep]:
+        event = note.event
+        if not hasattr(event, "state") and not hasattr(event, "running"):  # a budget, asked by a retry elsewhere
+            gives = "gives a token for" if event.kind == "admitted" else "has no token left for"
+            text = f"{self.places[place].name} {gives} another attempt."
+            yield self._step(place, note.at, "here", event.kind, "", text)
+            return
+        if self.inner[place + 1] is not None:
+            self.said[place].append(event)  # told with what comes out
+            return
+        if event.kind not in ("admitted", "rejected", "queued"):
+            return
         name, config = self.places[place]
         verb = self._comes(place)
-        event = note.event
         if hasattr(event, "state"):
             yield self._admission(event, place, verb, name)
         elif event.kind == "queued":
