@@ -150,6 +150,8 @@ def _calls(data: Binned, frame: Frame, can: Sequence[tuple[float, float]], top: 
 def _outcomes(data: Binned, frame: Frame, y: float) -> list[Shape]:
     """What the textures are, with how many calls each stands for, above them."""
     words = {"answered": "answered", "failed": "failed or timed out", "unavailable": data.turned_away}
+    if frame.right - frame.left < 560.0:
+        words["failed"] = "failed"
     shapes: list[Shape] = []
     x = frame.left + 2.0
     for kind, word in words.items():
@@ -180,15 +182,12 @@ def _workers(flying: Floats, frame: Frame, levels: Sequence[tuple[float, float]]
     shapes += draw_areas(frame, edge, np.full(frame.axis.bins, top + _WORKERS), style.colour, style.texture, style.fade)
     shapes += draw_steps(frame, edge, style.colour, style.line)
     shapes += _stairs(levels, frame, top + _WORKERS, unit)
-    taken = -1e9
-    for at, many in levels:
-        text = f"{many:g}"
-        x, y = frame.at(at) + 4.0, top + _WORKERS - many * unit
-        wide = width_of(text, SIZE_TICK)
-        if x - 4.0 < taken or x + wide > frame.right:
-            continue
-        shapes.append(Words(round(x, 2), round(max(top + 10.0, y - 4.0), 2), text, SIZE_TICK, ink="text", bold=True))
-        taken = x + wide + 4.0
+    for index, (at, many) in enumerate(levels):
+        end = levels[index + 1][0] if index + 1 < len(levels) else frame.axis.end
+        text, right = f"{many:g}", frame.at(end) - 4.0
+        if width_of(text, SIZE_TICK) + 4.0 <= right - frame.at(at):
+            y = round(max(top + 10.0, top + _WORKERS - many * unit - 4.0), 2)
+            shapes.append(Words(round(right, 2), y, text, SIZE_TICK, "end", bold=True))
     return shapes + _scale(frame, top, _WORKERS, upper / 1.12)
 
 

@@ -44,7 +44,7 @@ def scope_rows(
         width: of the picture, in pixels.
         title: what it is called.
     """
-    gutter = 178.0 if width >= 640.0 else 132.0
+    gutter = 178.0 if width >= 640.0 else 156.0
     right = max(width - _MARGIN, gutter + 60.0)
     frame = Frame(gutter, right, Axis(trace.duration / _BINS, _BINS))
     paid = {(bill.function, bill.replica): bill for bill in bills(trace)}
@@ -99,7 +99,7 @@ def _row(
     import numpy as np
 
     bill = paid.get((function, replica), Bill(function, replica, 0, 0, 0, 0))
-    told = [f"{bill.failed:,} failed, {bill.rejected:,} turned away", f"{bill.failed:,} and {bill.rejected:,} away"]
+    told = [f"{bill.failed:,} failed, {bill.rejected:,} turned away", f"{bill.failed:,} failed, {bill.rejected:,} away"]
     room = frame.left - _EDGE - 6.0
     text = next((one for one in told if width_of(one, SIZE_TICK) <= room), told[-1])
     shapes: list[Shape] = [

@@ -110,8 +110,8 @@ class RecoveryModel(ExplorerModel):
         recovery = numbers["recovery_s"]
         facts = [
             ("trips again", f"{numbers['retrips']}"),
-            ("full service", "not before the end" if recovery is None else f"{recovery:.1f} s after the repair"),
-            ("answered", f"{numbers['succeeded']:,} of {numbers['offered']:,}"),
+            ("full service after", "never" if recovery is None else f"{recovery:.1f} s"),
+            (f"answered of {numbers['offered']:,}", f"{numbers['succeeded']:,}"),
             ("timed out", f"{numbers['timeouts']:,}"),
             ("turned away", f"{numbers['rejected']:,}"),
             ("most at the service", f"{numbers['in_flight_peak']}"),
@@ -146,7 +146,7 @@ def _headline(turns: list[Turn], settings: Mapping[str, Any], retrips: int, boun
         return "The breaker does not close before the run ends."
     first, last = turns[0], turns[-1]
     back = f"{first.workers} of {settings['workers']} workers back"
-    serve = f"which serve {first.can_serve:g} calls a second; {first.arriving} arrive in the next"
+    serve = f"which can serve {first.can_serve:g} calls a second, and {first.arriving} arrive"
     if first.can_serve >= first.arriving:
         enough = "That is enough."
     elif bounded:
@@ -171,7 +171,7 @@ def _course(turns: list[Turn], settings: Mapping[str, Any]) -> list[str]:
         else:
             told.append(
                 f"Closed at {turn.at:.1f} s: {turn.workers} of {settings['workers']} workers can serve "
-                f"{turn.can_serve:g} calls a second, and {turn.arriving} arrived in the next."
+                f"{turn.can_serve:g} calls a second, and {turn.arriving} arrive."
             )
     return told
 
