@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BreakerEvent", "CircuitBreakerMiddleware"]
 
 _ORDINARY, _PROBE = Permit.ORDINARY, Permit.PROBE
+_HALF_OPEN = CircuitBreakerState.HALF_OPEN
 
 
 class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
@@ -54,13 +55,19 @@ class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
         return target not in self._policy.entries
 
     def rejects(self, target: str, at: float) -> bool:
-        """Whether a call that arrived at that time would be rejected for a cooldown that is not over. labkit's own."""
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then. labkit's own."""
         entry = self._policy.entries.get(target)
-        return isinstance(entry, Record) and self._policy.rest(entry, at) > 0.0
+        if not isinstance(entry, Record):
+            return False
+        return self._policy.rest(entry, at) > 0.0 or (entry.state is _HALF_OPEN and entry.probing)
 
-    def succeeded(self, target: str) -> None:
+    def permit(self) -> Permit:
+        """What a call is admitted with while the breaker is at rest. labkit's own."""
+        return _ORDINARY
+
+    def succeeded(self, target: str, permit: Permit) -> None:
         """Count the success of an ordinary call that is accounted for elsewhere. labkit's own."""
-        self._settle(target, _ORDINARY, "succeeded")
+        self._settle(target, permit, "succeeded")
 
     # -- the rule, once for both kinds of call
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["GuardedCircuitBreakerMiddleware"]
 
 _ORDINARY, _PROBE, _CLOSED = Permit.ORDINARY, Permit.PROBE, CircuitBreakerState.CLOSED
+_HALF_OPEN = CircuitBreakerState.HALF_OPEN
 _OUTCOMES = {"succeeded": Outcome.SUCCESS, "failed": Outcome.FAILURE, "cancelled": Outcome.CANCELLED}
 #: The probes that the running code is part of: whose, and their permits' generations.
 _probes: ContextVar[tuple[tuple[GuardedCircuitBreakerPolicy, int], ...]] = ContextVar("labkit_probes", default=())
@@ -99,6 +100,27 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
     def snapshot(self, target: str) -> GuardedBreakerSnapshot:
         """All read-outs at once, without waiting."""
         return self._policy.snapshot(target)
+
+    def at_rest(self, target: str) -> bool:
+        """Whether the target is closed and a success changes nothing."""
+        record = self._policy.entries.get(target)
+        return record is None or (record.state is _CLOSED and not record.failures and not record.forced)
+
+    def rejects(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then."""
+        record = self._policy.entries.get(target)
+        if record is None or record.state is _CLOSED:
+            return False
+        held = record.state is _HALF_OPEN and bool(record.owner) and at < record.until
+        return held or record.forced or self._policy.rest(record, at) > 0.0
+
+    def permit(self) -> GenerationPermit:
+        """What a call is admitted with while the breaker is at rest."""
+        return GenerationPermit(_ORDINARY, self._policy.generation)
+
+    def succeeded(self, target: str, permit: GenerationPermit) -> None:
+        """Count the success of an ordinary call that is accounted for elsewhere."""
+        self._settle(target, permit, "succeeded")
 
     # -- by hand
 

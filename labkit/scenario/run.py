@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from itertools import islice
 from math import nan
-from operator import lt
+from operator import itemgetter, lt
 from typing import Any, Protocol
 
 from labkit.config import StackConfig
@@ -540,7 +540,10 @@ class _Recorder:
         call, place, start, served, end, outcome = _sorted(
             self.attempt_columns, self.attempt_columns[2], self.attempt_columns[0]
         )
-        replica = array("H", [replica_of[one] if one >= 0 else 0 for one in call])
+        if len(call) > 1 and min(call) >= 0:  # mostly
+            replica = array("H", itemgetter(*call)(replica_of))
+        else:
+            replica = array("H", [replica_of[one] if one >= 0 else 0 for one in call])
         return Attempts(
             column("i", call),
             column("H", place),
@@ -571,4 +574,5 @@ def _sorted(columns: list[array[Any]], times: array[float], calls: array[int]) -
         return columns
     order = sorted(range(len(times)), key=calls.__getitem__)
     order.sort(key=times.__getitem__)
-    return [array(one.typecode, [one[row] for row in order]) for one in columns]
+    pick = itemgetter(*order)  # of two rows at least, since one is in order
+    return [array(one.typecode, pick(one)) for one in columns]

@@ -4,9 +4,10 @@ Two kinds of stretch are known, and each ends before anything else may happen:
 
 - the dependency is healthy, every breaker is closed and has nothing to remember: a call reaches the service at once,
   is answered after its latency, and changes nothing;
-- a breaker is open and its cooldown is not over: a call is rejected at once, and changes nothing.
+- a breaker is open and its cooldown is not over, or its probe is in flight: a call is rejected at once, and changes
+  nothing. A probe in flight may decide something with any turn of the clock, so that stretch ends before the next one.
 
-Whatever else a scenario has (a queue, budgets, windows, leases, streams, an assistant) is run, call by call. That both
+Whatever else a scenario has (a queue, budgets, windows, streams, an assistant) is run, call by call. That both
 ways give the same trace is held by the tests for every scenario of the package, every variant and any scenario that
 hypothesis finds; the rules stay with policies and services, which are asked here.
 """
@@ -28,6 +29,7 @@ from labkit.errors import CircuitBreakerOpenError
 from labkit.middleware import (
     CircuitBreakerMiddleware,
     FallbackMiddleware,
+    GuardedCircuitBreakerMiddleware,
     RetryMiddleware,
     Stack,
     TimeoutMiddleware,
@@ -45,7 +47,8 @@ __all__ = ["SkipAhead"]
 
 _WORTH_IT = 4  # calls
 _MANY = 256
-_KNOWN = (CircuitBreakerMiddleware, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
+_BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
+_KNOWN = (*_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
 _SUCCEEDED, _UNAVAILABLE, _REJECTED = (CALL_OUTCOMES.index(one) for one in ("succeeded", "unavailable", "rejected"))
 _UNFINISHED = len(CALL_OUTCOMES)
 _ANSWERED, _SAID_NO = ATTEMPT_OUTCOMES.index("answered"), ATTEMPT_OUTCOMES.index("rejected")
@@ -63,7 +66,7 @@ class _Way:
         limit: seconds within which an answer passes every limit and every patience.
     """
 
-    breakers: list[tuple[str, CircuitBreakerMiddleware]]
+    breakers: list[tuple[str, Any]]
     target: str
     while_open: int | None
     limit: float
@@ -131,11 +134,12 @@ class _Draws:
             if end > at:
                 self._left_behind.append(end)
                 self.service.occupy()
-                clock.start_at(end, self._end(way), 0)
+                permits = [(breaker, breaker.permit()) for _, breaker in reversed(way.breakers)]
+                clock.start_at(end, self._end(way.target, permits), 0)
 
-    async def _end(self, way: _Way) -> None:
-        for _, breaker in reversed(way.breakers):
-            breaker.succeeded(way.target)
+    async def _end(self, target: str, permits: list[tuple[Any, Any]]) -> None:
+        for breaker, permit in permits:
+            breaker.succeeded(target, permit)
         self.service.vacate()
 
 
@@ -195,7 +199,7 @@ class SkipAhead:
             return None
         if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for _, one in middleware):
             return None
-        breakers = [(name, one) for name, one in middleware if isinstance(one, CircuitBreakerMiddleware)]
+        breakers = [(name, one) for name, one in middleware if isinstance(one, _BREAKERS)]
         limits = [one.config.timeout for _, one in middleware if isinstance(one, TimeoutMiddleware)]
         target = str(function.settings.get("context_name") or load.function)
         while_open = None
@@ -210,7 +214,7 @@ class SkipAhead:
 
     def ahead(self, number: int) -> int:
         """Write down as many calls as can be, from this one on; gives the first that has to be run."""
-        if not self._usable or self._run.recorder.flying:  # a probe in flight may decide something
+        if not self._usable:
             return number
         end = self._end(number)
         if end - number < _WORTH_IT:
@@ -220,6 +224,7 @@ class SkipAhead:
     def _end(self, number: int) -> int:
         """The call at which the stretch ends at the latest."""
         run = self._run
+        probing = bool(run.recorder.flying)  # which may decide something
         until = math.inf
         self._modes: list[list[bool]] = []  # by load and replica: whether its breaker is open
         healthy: set[int] = set()  # loads
@@ -231,7 +236,7 @@ class SkipAhead:
                 rest = self._open_until(way)
                 if rest is not None:
                     until = min(until, rest)
-                elif self._at_rest(way):
+                elif self._at_rest(way) and not probing:
                     healthy.add(place)
                 else:
                     return number
@@ -246,17 +251,21 @@ class SkipAhead:
             until = min(until, edge)
         if healthy and not self._all_sure(number, healthy):
             return number
+        if probing:
+            until = min(until, run.clock.next_due())
         return bisect_left(run.start, until, number)
 
     def _open_until(self, way: _Way) -> float | None:
-        """Until when the outermost breaker rejects every call; None if it does not now."""
+        """Until when the outermost breaker rejects every call, if nothing happens; None if it does not now."""
         if way.while_open is None:
             return None
         breaker = way.breakers[0][1]
-        now = breaker.snapshot(way.target)
-        if now.state is not CircuitBreakerState.OPEN or now.probing:
+        if not breaker.rejects(way.target, self._now()):
             return None
-        return now.changed_at + breaker.config.cooldown_period
+        held = breaker.snapshot(way.target)
+        if held.state is CircuitBreakerState.OPEN:
+            return float(held.changed_at + breaker.config.cooldown_period)
+        return self._run.clock.next_due()
 
     def _at_rest(self, way: _Way) -> bool:
         """Whether every breaker is closed and remembers nothing."""
@@ -302,9 +311,9 @@ class SkipAhead:
         many = end - number
         way = self._ways[0][0]
         assert way is not None
-        ats, middleware = start[number:end], run.recorder.middleware[way.breakers[0][0]]
-        target = run.recorder.targets[way.target]
-        values = (ats, middleware, target, replica_of[number:end], range(number, end), _BREAKER)
+        ats, recorder = start[number:end], run.recorder
+        whose = recorder.middleware[way.breakers[0][0]], recorder.targets[way.target]
+        values = (ats, *whose, replica_of[number:end], range(number, end), _BREAKER)
         _extend(run.recorder.rejection_columns, values, many)
         run.end[number:end] = ats
         run.outcome[number:end] = bytes([way.while_open or _REJECTED]) * many

@@ -513,6 +513,10 @@ class VirtualClock:
         heappush(self._heap, (max(when, self._now), _LAST + place, task, 0))
         return task
 
+    def next_due(self) -> float:
+        """When anything but the current task has its turn, at the earliest; infinite where nothing is due."""
+        return min([entry[0] for entry in self._heap[1:3]], default=_INF)  # the current task keeps the first place
+
     def event(self) -> VirtualEvent:
         """A new flag, down."""
         return VirtualEvent(self)

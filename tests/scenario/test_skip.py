@@ -63,6 +63,11 @@ LISTS = [
     "[breaker, plainly]",
     "[breaker, second, limit]",
     "[holding, breaker]",
+    "[guarded]",
+    "[again, guarded, limit]",
+    "[plainly, leased, limit]",
+    "[again, leased]",
+    "[leased, breaker, limit]",
 ]
 
 
@@ -72,6 +77,7 @@ LISTS = [
     threshold=st.integers(1, 4),
     cooldown=st.sampled_from([0.5, 1.0, 3.0]),
     probes=st.integers(1, 2),
+    hold=st.sampled_from([0.3, 1.0, 60.0]),
     fault=st.sampled_from(FAULTS),
     rate=st.sampled_from([0.3, 1.0]),
     window=st.tuples(st.integers(0, 8), st.integers(1, 6)),
@@ -89,6 +95,7 @@ def test_any_scenario(
     threshold: int,
     cooldown: float,
     probes: int,
+    hold: float,
     fault: str,
     rate: float,
     window: tuple[int, int],
@@ -119,6 +126,12 @@ middleware:
   again: {{_type: retry, attempts: 2, base_delay: 0.3}}
   plainly: {{_type: fallback}}
   holding: {{_type: bulkhead, max_concurrent: 5}}
+  guarded: {{_type: guarded_circuit_breaker, failure_threshold: {threshold}, cooldown_period: {cooldown},
+    half_open_success_threshold: {probes}, probe_hold: {hold}, idle_period: 1.5, probe_timeout: 0.5}}
+  leased: {{_type: guarded_circuit_breaker, failure_threshold: {threshold}, cooldown_period: {cooldown},
+    half_open_success_threshold: {probes}, probe_hold: {hold}, probe_lease: whole}}
+leases:
+  whole: {{_type: memory, time_to_live: 0.8}}
 functions:
   stock: {{_type: parts_availability, adapter: {adapter}, context_name: {context}, middleware: {lists[0]}}}
   search: {{_type: parts_availability, middleware: {lists[1]}}}
