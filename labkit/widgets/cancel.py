@@ -45,8 +45,9 @@ class CancelModel(ExplorerModel):
     base = BASE
     controls: ClassVar[tuple[Control, ...]] = (
         Range("patience", "patience", "", "After this a caller cancels its call.", 0.5, 20, 0.5, "s",
-              none="they wait"),
-        Range("share", "callers with it", "", "The others wait for as long as it takes.", 0, 100, 10, "%", whole=True),
+              none="endless"),
+        Range("share", "with that patience", "", "The others wait as long as it takes.", 0, 100, 10, "%",
+              whole=True),
         Range("rate", "requests", "", "Calls that arrive each second.", 2, 40, 1, "/s"),
         Choice("fault", "the service", "", "From 5 s on.", (
             ("hang", "hangs until 25 s"), ("slow", "is slow until 25 s"), ("mixed", "hangs, fails, then is slow"))),
@@ -117,14 +118,13 @@ class CancelModel(ExplorerModel):
                 return comparison(pair[0].trace, pair[1].trace, names=list(_LABELS.values()), width=width)
             return trace_timeline(first.trace, width=width)
 
-        at_once = [f"{which} {run.numbers['concurrent_probes_peak']}" for which, run in runs.items()]
         facts = [
-            ("answered", f"{numbers['succeeded']:,} of {numbers['offered']:,}"),
-            ("given up by callers", f"{numbers['cancelled']:,}"),
-            ("failed or timed out", f"{numbers['failed']:,}"),
-            ("rejected", f"{numbers['rejected']:,}"),
-            ("times opened", f"{numbers['opens']}"),
-            ("most probes at once", ", ".join(at_once) if both else str(numbers["concurrent_probes_peak"])),
+            ("answered", f"{_each(runs, 'succeeded')} of {numbers['offered']:,}"),
+            ("given up by callers", _each(runs, "cancelled")),
+            ("failed or timed out", _each(runs, "failed")),
+            ("rejected", _each(runs, "rejected")),
+            ("times opened", _each(runs, "opens")),
+            ("probes at once", _each(runs, "concurrent_probes_peak")),
         ]
         extra = {"tries": [[label, {**self.defaults, **changes}] for label, changes in self.tries]}
         narrow = drawn(480.0) if self._narrow else None
@@ -144,6 +144,11 @@ class CancelModel(ExplorerModel):
         if settings["fault"] == "mixed" and settings["breaker"] != "guarded":
             return "several" if numbers["concurrent_probes_peak"] > 1 else "one"
         return "opens" if numbers["opens"] else "stays"
+
+
+def _each(runs: Mapping[str, Run], key: str) -> str:
+    """A number of each run, or the one that all have."""
+    return " against ".join(dict.fromkeys(f"{run.numbers[key]:,}" for run in runs.values()))
 
 
 def _faults(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
