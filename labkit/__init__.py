@@ -76,6 +76,7 @@ _HOMES = {
         "cancel_explorer",
         "fallback_explorer",
         "flow_view",
+        "live_view",
         "order_explorer",
         "outage_explorer",
         "recovery_explorer",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labkit.widgets.cancel import cancel_explorer
     from labkit.widgets.fallback import fallback_explorer
     from labkit.widgets.flow import FlowView, flow_view
+    from labkit.widgets.live import LiveView, live_view
     from labkit.widgets.order import order_explorer
     from labkit.widgets.outage import outage_explorer
     from labkit.widgets.recovery import recovery_explorer
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FlowView",
+    "LiveView",
     "StateStepper",
     "adapter_explorer",
     "cancel_explorer",
     "fallback_explorer",
     "flow_view",
+    "live_view",
     "order_explorer",
     "outage_explorer",
     "recovery_explorer",
@@ -39,11 +42,13 @@ __all__ = [
 
 _HOMES = {
     "FlowView": "flow",
+    "LiveView": "live",
     "StateStepper": "stepper",
     "adapter_explorer": "adapter",
     "cancel_explorer": "cancel",
     "fallback_explorer": "fallback",
     "flow_view": "flow",
+    "live_view": "live",
     "order_explorer": "order",
     "outage_explorer": "outage",
     "recovery_explorer": "recovery",

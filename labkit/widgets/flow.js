@@ -629,7 +629,7 @@ function tallies(look, entries) {
     list.append(part);
     fields.set(name, value);
   }
-  return { list, set: (name, count) => say(fields.get(name), count.toLocaleString("en")) };
+  return { list, has: (name) => fields.has(name), set: (name, count) => say(fields.get(name), count.toLocaleString("en")) };
 }
 
 const TALLIES = [
