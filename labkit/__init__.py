@@ -73,6 +73,7 @@ _HOMES = {
     ),
     "labkit.widgets": (
         "adapter_explorer",
+        "budget_explorer",
         "cancel_explorer",
         "fallback_explorer",
         "flow_view",

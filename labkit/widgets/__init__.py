@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labkit.widgets.adapter import adapter_explorer
+    from labkit.widgets.budget import budget_explorer
     from labkit.widgets.cancel import cancel_explorer
     from labkit.widgets.fallback import fallback_explorer
     from labkit.widgets.flow import FlowView, flow_view
@@ -27,6 +28,7 @@ __all__ = [
     "LiveView",
     "StateStepper",
     "adapter_explorer",
+    "budget_explorer",
     "cancel_explorer",
     "fallback_explorer",
     "flow_view",
@@ -45,6 +47,7 @@ _HOMES = {
     "LiveView": "live",
     "StateStepper": "stepper",
     "adapter_explorer": "adapter",
+    "budget_explorer": "budget",
     "cancel_explorer": "cancel",
     "fallback_explorer": "fallback",
     "flow_view": "flow",
