@@ -128,15 +128,11 @@ class RecoveryModel(ExplorerModel):
     def question(self, settings: Mapping[str, Any]) -> Question | None:
         """Whether it trips again."""
         options = (("no", "no, it closes and stays closed"), ("once", "yes, once"), ("more", "yes, more than once"))
-        return Question(
-            "After the repair at 30 s, does the breaker trip again?", (*options, ("open", "it never closes"))
-        )
+        return Question("After the repair at 30 s, does the breaker trip again?", options)
 
     def answer(self, runs: Mapping[str, Run], settings: Mapping[str, Any]) -> str:
         """Whether it did."""
         retrips = runs[""].numbers["retrips"]
-        if not turns_after(runs[""].trace, _NAME, _LATENCY):
-            return "open"
         return "no" if not retrips else "once" if retrips == 1 else "more"
 
 
