@@ -10,7 +10,7 @@ from labkit.plots.style import SIZE, SIZE_LABEL, SIZE_SMALL, SIZE_TICK, state_st
 
 __all__ = ["StepCell", "step_ribbons"]
 
-_COLUMN = 63.0
+_COLUMN = 66.0
 _GUTTER = 88.0
 _HEAD = 46.0
 _HIGH = 30.0
@@ -83,10 +83,10 @@ def _ribbon(cells: Sequence[StepCell], y: float) -> list[Shape]:
         style = state_style(cells[start].state)
         x, wide = _GUTTER + _COLUMN * start, _COLUMN * (place - start)
         shapes.append(Box(x + 1.0, y, wide - 2.0, _HIGH, 4.0, fill=style.colour, texture=style.texture, ink="#FFFFFF"))
-        plaque = width_of(style.word, SIZE_TICK, bold=True) + 8.0
-        if plaque <= wide - 4.0:
-            shapes.append(Box(x + 4.0, y + 6.0, plaque, _HIGH - 12.0, 4.0, fill=style.colour))
-            shapes.append(Words(x + 8.0, y + _HIGH / 2 + 4.0, style.word, SIZE_TICK, ink="#FFFFFF", bold=True))
+        plaque = width_of(style.word, SIZE_TICK, bold=True)
+        if plaque <= wide - 2.0:
+            shapes.append(Box(x + 3.0, y + 6.0, plaque, _HIGH - 12.0, 4.0, fill=style.colour))
+            shapes.append(Words(x + 6.0, y + _HIGH / 2 + 4.0, style.word, SIZE_TICK, ink="#FFFFFF", bold=True))
         start = place
     # Where it parts from the others: a frame and a notch, since colour alone would not tell it.
     for place, cell in enumerate(cells):

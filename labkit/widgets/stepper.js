@@ -66,7 +66,10 @@ function stepper(root, press, unique) {
     onchange: () => press({ do: "compare", on: compare.checked }),
   });
   const compareLabel = make("label", { class: "labkit-check" }, compare, "Side by side");
-  const others = beside(press, unique);
+  const others = beside((message) => {
+    from = document.activeElement;
+    press(message);
+  }, unique);
 
   // -- what a learner is asked
 
@@ -233,14 +236,15 @@ function stepper(root, press, unique) {
   }
 
   function showQuestion() {
-    const was = asking;
+    const before = question.dataset.key ?? "";
+    question.dataset.key = view.question === null ? "" : JSON.stringify([view.question, view.history.length]);
     asking = view.question !== null;
     question.hidden = !asking;
     for (const each of [call, advance, rest]) {
       allow(each, !asking && (each !== rest || view.to_cooldown_end !== ""));
     }
     rest.dataset.why = asking ? "" : "No cooldown is running.";
-    if (asking && !was) {
+    if (asking && question.dataset.key !== before) {
       askFor(view.question.fields ?? ofOne);
       for (const input of question.querySelectorAll("input")) input.checked = false;
       fields.admitted.hidden = !view.question.about_admission;
@@ -280,7 +284,7 @@ function stepper(root, press, unique) {
       if (view.compare) others.diagram.append(wide, narrow);
       else others.columns.after(wide, narrow);
     }
-    others.paint(view.compare, asking);
+    others.paint(view.compare);
     if (first || before.wide !== view.wide) {
       // Two views may show the same picture, whose ids say what is drawn: make them this view's own.
       const own = (svg) => svg.replaceAll(/labkit-(?=[0-9a-f]{8}-)/g, unique(""));

@@ -1,7 +1,7 @@
 // Several breakers side by side: the stepper's columns, their ribbons, and histories that are worth a try.
 
 /**
- * @returns {tries, columns, diagram, paint(shown, asking)}: two elements for the page, the place for a diagram, and what
+ * @returns {tries, columns, diagram, paint(shown)}: two elements for the page, the place for a diagram, and what
  *   shows a view's `compare`, or hides all of it for null.
  */
 function beside(press, unique) {
@@ -31,7 +31,7 @@ function beside(press, unique) {
       make("dl", {}, ...Array.from({ length: 2 + column.gauges.length }, row)),
       make("p", { class: "labkit-said" }));
 
-  function paint(shown, asking) {
+  function paint(shown) {
     tries.hidden = columns.hidden = shown === null;
     if (shown === null) {
       before = null;
@@ -65,7 +65,6 @@ function beside(press, unique) {
       stepsWide.innerHTML = own(shown.steps_wide);
       stepsNarrow.innerHTML = own(shown.steps_narrow);
     }
-    columns.classList.toggle("labkit-veiled", asking);
     before = shown;
   }
   return { tries, columns, diagram, paint };

@@ -83,7 +83,7 @@ def shown(sessions: BreakerSessions, gauges: Callable[[BreakerSession], list[dic
         "columns": columns,
         "names": [column["title"] for column in columns],
         "steps_wide": ribbons(sessions).svg(themed=True),
-        "steps_narrow": ribbons(sessions, 400.0).svg(themed=True),
+        "steps_narrow": ribbons(sessions, 450.0).svg(themed=True),
     }
 
 

@@ -64,8 +64,10 @@ def test_side_by_side(open_cell: Any, stepper: Any, axe: str) -> None:
     shown.until(lambda: "the timer is over" in str(shown.root.locator(".labkit-wide").inner_html()), "its diagram")
 
     shown.predict(True)
+    fault.click()
+    shown.until(lambda: shown.asks and "Q arrives" in shown.text("event"), "it asks before the last step")
     shown.root.get_by_role("button", name="failures from before").click()
-    shown.until(lambda: shown.asks, "it asks before the last step")
+    shown.until(lambda: "S ends with a failure" in shown.text("event"), "it asks about what is played now")
     shown.choose("not in one state")
     shown.press("See if it is so", 7)
     assert "As you said." in shown.text("verdict")

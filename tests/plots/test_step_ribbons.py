@@ -29,7 +29,7 @@ def test_the_last_steps_are_shown() -> None:
     """Where not all fit, the last ones are shown, and it is said how many were before."""
     picture = step_ribbons(STEPS * 4, [(name, cells * 4) for name, cells in ROWS])
     shown = texts(picture)
-    assert f"{len(STEPS) * 4 - 12} before" in shown
+    assert f"{len(STEPS) * 4 - 11} before" in shown
     assert shown.count("Q") == 2
     assert "before" not in " ".join(texts(step_ribbons(STEPS, ROWS)))
 
