@@ -85,7 +85,7 @@ def _ribbon(cells: Sequence[StepCell], y: float) -> list[Shape]:
         shapes.append(Box(x + 1.0, y, wide - 2.0, _HIGH, 4.0, fill=style.colour, texture=style.texture, ink="#FFFFFF"))
         plaque = width_of(style.word, SIZE_TICK, bold=True)
         if plaque <= wide - 2.0:
-            shapes.append(Box(x + 3.0, y + 6.0, plaque, _HIGH - 12.0, 4.0, fill=style.colour))
+            shapes.append(Box(x + 3.0, y + 6.0, min(plaque + 6.0, wide - 5.0), _HIGH - 12.0, 4.0, fill=style.colour))
             shapes.append(Words(x + 6.0, y + _HIGH / 2 + 4.0, style.word, SIZE_TICK, ink="#FFFFFF", bold=True))
         start = place
     # Where it parts from the others: a frame and a notch, since colour alone would not tell it.
