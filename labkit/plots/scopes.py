@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["scope_rows"]
 
 _MARGIN, _EDGE = 16.0, 10.0
-_STRIP, _ROW, _CALLS = 32.0, 17.0, 32.0
+_STRIP, _ROW = 32.0, 17.0
+_ALONE, _ONE_OF_MANY = 52.0, 32.0  # how high the calls of a function are, on the one replica and on several
 _TOUCH, _GAP, _APART = 2.0, 9.0, 12.0
 _BINS = 60
 _OUTCOMES = {"answered": (0,), "failed": (3, 4), "unavailable": (1, 2)}
@@ -48,6 +49,7 @@ def scope_rows(
     right = max(width - _MARGIN, gutter + 60.0)
     frame = Frame(gutter, right, Axis(trace.duration / _BINS, _BINS))
     paid = {(bill.function, bill.replica): bill for bill in bills(trace)}
+    high = _ALONE if trace.replicas == 1 else _ONE_OF_MANY
     shapes: list[Shape] = draw_strip(frame, [one._replace(row=0) for one in fault_bands(trace)], -4.0)
     y = _STRIP + 4.0
     ribbons: list[Ribbon] = []
@@ -58,8 +60,8 @@ def scope_rows(
             y += 18.0
         for scope in scopes:
             first, *others = scope.functions
-            shapes += _row(trace, first, replica, paid, names, frame, y)
-            y += _CALLS + _TOUCH
+            shapes += _row(trace, first, replica, paid, names, frame, y, high)
+            y += high + _TOUCH
             ribbon = _ribbon(trace, scope, replica)
             ribbons.append(ribbon)
             shapes += draw_row(ribbon, frame, y, _ROW)
@@ -70,8 +72,8 @@ def scope_rows(
             y += _ROW
             for other in others:
                 y += _TOUCH
-                shapes += _row(trace, other, replica, paid, names, frame, y)
-                y += _CALLS
+                shapes += _row(trace, other, replica, paid, names, frame, y, high)
+                y += high
             y += _GAP
         y += _APART - _GAP if trace.replicas > 1 else 0.0
     y -= _GAP - 4.0
@@ -94,6 +96,7 @@ def _row(
     names: Mapping[str, str],
     frame: Frame,
     top: float,
+    high: float,
 ) -> list[Shape]:
     """The calls of one function on one replica by when they came, with what became of them."""
     import numpy as np
@@ -105,7 +108,7 @@ def _row(
     shapes: list[Shape] = [
         Words(_EDGE, top + 13.0, names.get(function, function), SIZE_SMALL, bold=True),
         Words(_EDGE, top + 27.0, text, SIZE_TICK),
-        Box(frame.left, top, frame.right - frame.left, _CALLS, fill="panel"),
+        Box(frame.left, top, frame.right - frame.left, high, fill="panel"),
     ]
     number = trace.functions.index(function)
     mine = (np.asarray(trace.calls.function) == number) & (np.asarray(trace.calls.replica) == replica)
@@ -117,11 +120,11 @@ def _row(
     bins.right = frame.left + (frame.right - frame.left) * bins.axis.end / frame.axis.end
     places = np.minimum((start / wide).astype(np.int64), bins.axis.bins - 1)
     most = float(np.bincount(places, minlength=1).max(initial=1))
-    base = np.full(bins.axis.bins, top + _CALLS)
+    base = np.full(bins.axis.bins, top + high)
     for kind, codes in _OUTCOMES.items():
         count = np.bincount(places[np.isin(outcome, codes)], minlength=bins.axis.bins)
         style = LINES[kind]
-        upper = base - count * ((_CALLS - 4.0) / most)
+        upper = base - count * ((high - 4.0) / most)
         shapes += draw_areas(bins, upper, base, style.colour, style.texture, style.fade)
         shapes += draw_steps(bins, np.where(count > 0, upper, np.nan), style.colour, 1.3)
         base = upper
