@@ -68,6 +68,11 @@ class Work:
         live, many = self.lately
         if self.dip is None:
             return f"The service had all of its workers; of {many} calls that ended last {live} had a live answer."
+        if self.servable is not None and self.offered > self.servable:
+            return (
+                f"It cannot keep up, dip or not: {self.offered:.3g} calls a second arrive, and {self.servable:.3g} a "
+                f"second can be answered; of {many} calls that ended in the last five seconds {live} had a live answer."
+            )
         after = f"the dip that ended at {self.dip[1]:g} s"
         if self.stays:
             when = f"{self.back:.1f} s after" if self.back and self.back >= 0.05 else "at once after"
@@ -89,8 +94,6 @@ class Work:
         attempts = sum(self.attempts.values())
         servable = "" if self.servable is None else f", where {self.servable:.3g} can be answered"
         budget = f" A budget refused {self.refused:,} more." if self.refused else ""
-        if self.servable is not None and self.offered > self.servable:
-            servable += " (too few for the calls alone)"
         rate = attempts / max(seconds, 1)
         return (
             f"{self.offered:.3g} calls a second became {rate:.3g} attempts a second{servable}; {self.retries:,} of "

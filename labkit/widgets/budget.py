@@ -19,13 +19,13 @@ __all__ = ["BudgetModel", "budget_explorer"]
 BASE = """\
 scenario:
   title: Retries against useful work
-  duration: 45
+  duration: 36
   drain: 10
   seed: 1
 services:
   parts_availability:
     _type: parts_availability
-    latency: 0.2
+    latency: 0.25
     workers: 5
     queue: 100
     faults: [{from: 10, to: 14, fault: healthy, capacity: [[10, 1]]}]
@@ -36,7 +36,7 @@ middleware:
 functions:
   parts_availability: {_type: parts_availability, middleware: [again, limit]}
 workload:
-- {function: parts_availability, rate: 17}
+- {function: parts_availability, rate: 14}
 """
 
 
@@ -59,11 +59,11 @@ class BudgetModel(ExplorerModel):
         Range("base_delay", "base_delay", "middleware.again.base_delay",
               "The longest wait before the first retry; it doubles, and each wait is drawn below it.", 0, 5, 0.1, "s"),
         Range("ratio", "retry_budget ratio", "", "Retries that each first attempt earns for all.", 0.05, 1, 0.05, "",
-              none="no budget"),
-        Range("rate", "calls", "workload.0.rate", "That arrive each second.", 5, 30, 1, "/s"),
-        Range("workers", "workers", "services.parts_availability.workers", "Each answers 5 calls a second.", 2, 10, 1,
+              none="none"),
+        Range("rate", "calls", "workload.0.rate", "That arrive each second.", 4, 24, 1, "/s"),
+        Range("workers", "workers", "services.parts_availability.workers", "Each answers 4 calls a second.", 2, 10, 1,
               "", whole=True),
-        Span("dip", "dip to one worker", "", "From when to when one worker is left.", 5, 30, 0.5),
+        Span("dip", "dip to one worker", "", "From when to when one worker is left.", 5, 25, 0.5),
     )  # fmt: skip
     groups: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ("The retry", ("attempts", "base_delay", "ratio")),
@@ -73,7 +73,7 @@ class BudgetModel(ExplorerModel):
         "attempts": 3,
         "base_delay": 0.1,
         "ratio": None,
-        "rate": 17.0,
+        "rate": 14.0,
         "workers": 5,
         "dip": (10.0, 14.0),
     }
@@ -110,7 +110,7 @@ class BudgetModel(ExplorerModel):
             ("attempts a call", f"{run.numbers['amplification'] or 0:.2f}"),
             ("most a second", f"{run.numbers['attempts_per_s_peak']}/s"),
             ("retries", f"{done.retries:,}"),
-            ("refused by the budget", f"{done.refused:,}"),
+            ("refused retries", f"{done.refused:,}"),
         ]
 
         def picture(width: float) -> Picture:

@@ -61,12 +61,12 @@ class StreamModel(ExplorerModel):
     title = "Stream explorer"
     base = BASE
     controls: ClassVar[tuple[Control, ...]] = (
-        Range("chunk_delay", "each chunk takes", "", "Seconds until the next of the four chunks.", 0.1, 6, 0.1, "s"),
-        Range("uneven", "and up to, in addition", "", "Drawn anew for each chunk, from the seed.", 0, 6, 0.1, "s"),
-        Range("consumer_pause", "the reader’s work on each", "workload.1.consumer_pause",
+        Range("chunk_delay", "a chunk takes", "", "Seconds until the next of the four chunks.", 0.1, 6, 0.1, "s"),
+        Range("uneven", "longer by up to", "", "Drawn anew for each chunk, from the seed.", 0, 6, 0.1, "s"),
+        Range("consumer_pause", "reader busy for", "workload.1.consumer_pause",
               "Seconds for which the reader is busy with a chunk.", 0, 8, 0.1, "s"),
-        Range("close_after", "chunks read", "workload.1.close_after", "After so many the reader leaves.", 1, 4, 1, "",
-              whole=True, none="to the end"),
+        Range("close_after", "chunks read", "workload.1.close_after",
+              "After so many the reader leaves; all: it reads to the end.", 1, 4, 1, "", whole=True, none="all"),
         Choice("call", "the call is", "", "What the breaker lets it through as.",
                (("ordinary", "an ordinary call"), ("probe", "a probe"))),
         Range("probe_timeout", "probe_timeout", "middleware.breaker.probe_timeout", "For each wait of a probe.",
@@ -119,7 +119,7 @@ class StreamModel(ExplorerModel):
             ("chunks", f"{read.chunks} of 4"),
             ("the stream took", f"{read.took:.1f} s"),
             ("longest wait", f"{read.longest:.1f} s"),
-            ("the reader’s own time", f"{read.reading:.1f} s"),
+            ("reader busy", f"{read.reading:.1f} s"),
             ("counted as", _COUNTED[read.counted]),
             ("the breaker then", _AFTERWARDS[read.states[-1][1]]),
         ]
