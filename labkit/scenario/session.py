@@ -116,7 +116,7 @@ def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> B
     Raises:
         ConfigError: no breaker is of that type.
     """
-    from labkit.config import middleware_types, nearest
+    from labkit.config import nearest
 
     if config is not None and not isinstance(config, Mapping):
         return config
@@ -126,7 +126,7 @@ def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> B
         near = nearest(kind, _MIDDLEWARE)
         hint = f"did you mean '{near}'?" if near else f"there are {', '.join(_MIDDLEWARE)}."
         raise ConfigError(f"'{kind}' is not the _type of a breaker; {hint}")
-    made: Any = middleware_types()[kind].model(**fields)
+    made: Any = _checked(kind, fields)
     return made  # type: ignore[no-any-return]
 
 
@@ -140,6 +140,23 @@ class _Call:
         self.error: BaseException | None = None
         self.flight: Flight | None = None
         self.task: VirtualTask[None] | None = None
+
+
+def _checked(kind: str, fields: Mapping[str, Any]) -> Any:
+    """The configuration of these fields; what is wrong with them is said as it is of a file."""
+    import json
+
+    from labkit.config import load_stack_config
+
+    try:
+        text = json.dumps({"middleware": {"breaker": {"_type": kind, **fields}}})
+    except (TypeError, ValueError):
+        raise ConfigError("a breaker's fields are numbers and texts") from None
+    try:
+        return load_stack_config(text, name="breaker").middleware["breaker"]
+    except ConfigError as error:
+        said = "; ".join(line.removeprefix("breaker:1: ") for line in str(error).splitlines())
+        raise ConfigError(said, error.findings) from None
 
 
 class BreakerSession:

@@ -160,3 +160,20 @@ def test_no_breaker_of_that_type() -> None:
     """What is no breaker is refused in a sentence with the nearest one that is."""
     with pytest.raises(ConfigError, match="'guarded_breaker' is not the _type of a breaker; did you mean 'guarded_ci"):
         BreakerSession({"_type": "guarded_breaker"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"failure_treshold": 2}, "did you mean 'failure_threshold'?"),
+        ({"failure_threshold": 0}, "is 0; allowed: a whole number greater than 0"),
+        ({"failure_threshold": object()}, "numbers and texts"),
+        ({"_type": "guarded_breaker"}, "did you mean 'guarded_circuit_breaker'?"),
+    ],
+)
+def test_fields_that_a_breaker_has_not(fields: dict[str, object], words: str) -> None:
+    """A wrong field or value is one sentence, as it is in a file."""
+    with pytest.raises(ConfigError) as caught:
+        BreakerSession(fields)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
