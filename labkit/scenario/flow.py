@@ -187,6 +187,7 @@ class Flow:
         breakers: of the replicas that are shown.
         counts: of all calls of the function, by how they ended, "arrived" and "probes"; and of each service
             "NAME/arrived" and "NAME/left".
+        beside: for a service to which not every layer is on the way, the names of those that are not.
     """
 
     title: str
@@ -203,6 +204,7 @@ class Flow:
     journeys: tuple[Journey, ...]
     breakers: tuple[Breaker, ...]
     counts: tuple[Counted, ...]
+    beside: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def share(self) -> str:
         """What is shown and what is not, in a sentence or a few."""
@@ -217,6 +219,8 @@ class Flow:
             )
         if self.replicas > self.rows:
             told += f" Of {self.replicas} replicas the first {self.rows} are drawn."
+        for service, names in self.beside:
+            told += f" What goes to {service} does not pass {' and '.join(names)}."
         if self.others:
             told += f" Calls of {' and '.join(self.others)} are not shown; {self.function} is."
         return told
@@ -341,6 +345,7 @@ def flow(
         journeys=journeys,
         breakers=tuple(_breakers(trace, layers, rows, shown)),
         counts=tuple(_counts(trace, mine, names)),
+        beside=_beside(scenario, shown, layers),
     )
 
 
@@ -444,6 +449,22 @@ def _tools(scenario: Scenario, function: str) -> tuple[str, ...]:
     named = [spec.settings.get(key, usual) for key, usual in (("stock", "parts_availability"),
                                                               ("documents", "maintenance_documents"))]  # fmt: skip
     return tuple(name for name in named if name in scenario.stack.functions)
+
+
+def _beside(
+    scenario: Scenario | None, function: str, layers: Sequence[Layer]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The services of an assistant's tools to which some layers are not on the way, and these layers."""
+    found = []
+    for tool in _tools(scenario, function) if scenario is not None else ():
+        assert scenario is not None
+        config = scenario.stack.functions[tool]
+        own = {*scenario.stack.functions[function].middleware, function, *config.middleware}
+        missing = tuple(one.name for one in layers if one.name not in own)
+        service = service_of(tool, config, scenario.services)
+        if missing and service is not None:
+            found.append((service, missing))
+    return tuple(found)
 
 
 class _Homes:

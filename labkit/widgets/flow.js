@@ -232,6 +232,7 @@ function theatre(plan, look, most) {
   let high = 0;
   let ratio = 1;
   let font = "sans-serif";
+  let names = []; // of the callers and of each layer, in lines
   const geo = {};
   const fitted = new Map(); // texts, as short as their room
   let ground = null; // what never changes, drawn once
@@ -277,7 +278,13 @@ function theatre(plan, look, most) {
   function lay(width, tall = 0) {
     ratio = Math.max(1, Math.min(3, globalThis.devicePixelRatio || 1));
     wide = Math.max(300, Math.floor(width));
-    const head = 46;
+    const callers = Math.min(84, wide * 0.11);
+    const service = Math.min(236, Math.max(116, wide * 0.235));
+    Object.assign(geo, { callers, service, left: callers + 6, right: wide - service - 14 });
+    theme();
+    names = [["callers", geo.callers + 10], ...plan.layers.map((layer) => [layer.name, (geo.right - geo.left) / (many + 0.6) - 6])]
+      .map(([name, room]) => inTwo(name, room));
+    const head = names.some((lines) => lines.length > 1) ? 61 : 46;
     const usual = { 1: 262, 2: 166, 3: 138 }[rows] ?? 122;
     const rowHigh = tall ? Math.max(100, (tall - head - 8) / rows) : usual;
     high = Math.round(head + rowHigh * rows + 8);
@@ -285,14 +292,25 @@ function theatre(plan, look, most) {
     canvas.height = high * ratio;
     canvas.style.width = `${wide}px`;
     canvas.style.height = `${high}px`;
-    const callers = Math.min(84, wide * 0.11);
-    const service = Math.min(236, Math.max(116, wide * 0.235));
     Object.assign(geo, {
-      head, rowHigh, callers, service, left: callers + 6, right: wide - service - 14,
+      head, rowHigh,
       gate: Math.max(34, Math.min(104, (wide - callers - service) / (many + 0.6) - 26)),
     });
     geo.grids = plan.services.map((one, place) => grid(place));
-    theme();
+    ground = null;
+  }
+
+  /** A name on one line or, where it is too long for that, on two, broken after a "_". */
+  function inTwo(name, room) {
+    pen.font = `600 13px ${font}`;
+    const fits = (text) => pen.measureText(text).width <= room;
+    if (fits(name)) return [name];
+    const parts = name.split(/(?<=_)/);
+    for (let n = parts.length - 1; n > 0; n -= 1) {
+      const first = parts.slice(0, n).join("");
+      if (fits(first)) return [first, parts.slice(n).join("")];
+    }
+    return [name];
   }
 
   const x = (u) => geo.left + (geo.right - geo.left) * u;
@@ -313,7 +331,8 @@ function theatre(plan, look, most) {
   function grid(place) {
     const number = plan.services.length;
     const each = (geo.rowHigh * rows) / number;
-    const area = { x: wide - geo.service, y: geo.head + each * place + 3, width: geo.service - 6, height: each - 8 };
+    const named = number > 1 && place > 0 ? 18 : 0; // room for a name above it
+    const area = { x: wide - geo.service, y: geo.head + each * place + 3 + named, width: geo.service - 6, height: each - 8 - named };
     const inside = { x: area.x + 14, y: area.y + 14, width: area.width - 28, height: area.height - 52 };
     const queue = most[place].queue > 0;
     const fit = (box, count) => {
@@ -422,14 +441,15 @@ function theatre(plan, look, most) {
   }
 
   function paintGround() {
-    write("callers", 4 + geo.callers / 2, 18, { bold: true, size: 13, room: geo.callers + 10 });
+    write("callers", 4 + geo.callers / 2, geo.head - 28, { bold: true, size: 13, room: geo.callers + 10 });
     plan.layers.forEach((layer, number) => {
       const room = ((geo.right - geo.left) / (many + 0.6)) - 6;
-      write(layer.name, x(plan.share(number)), 18, { bold: true, size: 13, room });
+      const lines = names[number + 1];
+      lines.forEach((line, n) => write(line, x(plan.share(number)), geo.head - 28 - 15 * (lines.length - 1 - n), { bold: true, size: 13, room }));
       const words = [kindOf(layer), layer.words].filter(Boolean);
       pen.font = `11.5px ${font}`;
       const both = words.join(" · ");
-      write(pen.measureText(both).width <= room ? both : words[words.length - 1] ?? "", x(plan.share(number)), 35, { ink: "muted", size: 11.5, room });
+      write(pen.measureText(both).width <= room ? both : words[words.length - 1] ?? "", x(plan.share(number)), geo.head - 11, { ink: "muted", size: 11.5, room });
     });
     for (let row = 0; row < rows; row += 1) {
       const { begin, end, lane } = lanes(row);
@@ -525,11 +545,11 @@ function theatre(plan, look, most) {
     if (bad) box(area.x, area.y, area.width, area.height, 10, inks.band);
     box(area.x, area.y, area.width, area.height, 10, null, bad ? look.states.OPEN.colour : inks.line, bad ? 2.4 : 1.5);
     if (number === 0 || plan.services.length > 1) {
-      const line = number === 0 ? 18 : area.y - 6;
+      const line = number === 0 && plan.services.length === 1 ? geo.head - 28 : area.y - 6;
       write(one.name, area.x + area.width / 2, line, { bold: true, size: 13, room: area.width });
     }
     if (number === 0 && plan.services.length === 1) {
-      write(bad ? now.words : "healthy", area.x + area.width / 2, 35, { size: 11.5, bold: bad, ink: bad ? "text" : "muted", room: area.width });
+      write(bad ? now.words : "healthy", area.x + area.width / 2, geo.head - 11, { size: 11.5, bold: bad, ink: bad ? "text" : "muted", room: area.width });
     }
     if (one.workers !== null && plan.every === 1 && one.workers <= work.count) {
       for (let n = 0; n < one.workers; n += 1) {
@@ -541,7 +561,7 @@ function theatre(plan, look, most) {
     const foot = area.y + area.height - 12;
     const words = one.workers === null
       ? `${now.inside.toLocaleString("en")} in flight`
-      : `${Math.min(now.inside, one.workers)} of ${one.workers} at work, ${Math.max(0, now.inside - one.workers).toLocaleString("en")} waiting`;
+      : `${Math.min(now.inside, one.workers)}/${one.workers} busy, ${Math.max(0, now.inside - one.workers).toLocaleString("en")} waiting`;
     const several = plan.services.length > 1 ? `${bad ? now.words : "healthy"}, ` : "";
     write(several + words, area.x + area.width / 2, foot, { size: 12.5, bold: true, room: area.width - 10 });
     const limit = one.workers;
@@ -564,7 +584,7 @@ function theatre(plan, look, most) {
     pen.clearRect(0, 0, wide, high);
     pen.textBaseline = "alphabetic";
     drawGround();
-    if (scene.rate) write(scene.rate, 4 + geo.callers / 2, 35, { ink: "muted", size: 11.5, room: geo.callers + 12 });
+    if (scene.rate) write(scene.rate, 4 + geo.callers / 2, geo.head - 11, { ink: "muted", size: 11.5, room: geo.callers + 12 });
     for (let row = 0; row < rows; row += 1) plan.layers.forEach((_, number) => drawGate(number, row, scene.breakers[row][number], scene));
     plan.services.forEach((_, number) => drawService(number, scene));
     let count = 0;

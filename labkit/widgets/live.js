@@ -94,7 +94,7 @@ function livePage(root, ask, unique, model) {
   root.append(
     make("div", { class: "labkit-row" }, go, make("label", { class: "labkit-check labkit-rate" }, "Calls", speed), speedText, make("span", { class: "labkit-gap" }), full),
     banner, tally.list, frame,
-    make("div", { class: "labkit-row labkit-faults", role: "group", "aria-label": "What the service does" }, ...faults.map(([, one]) => one)),
+    make("div", { class: "labkit-row labkit-faults", role: "group", "aria-label": "What the service does" }, make("span", { class: "labkit-muted", "aria-hidden": "true" }, "The service:"), ...faults.map(([, one]) => one)),
     told, notice, events);
 
   // -- what is heard
@@ -138,9 +138,10 @@ function livePage(root, ask, unique, model) {
     later(at + LAG * plan.share(place), () => {
       const now = states[row][place];
       if (now.state !== state) {
+        const why = state !== "OPEN" ? "" : now.state === "CLOSED" ? ` after ${failures} ${failures === 1 ? "failure" : "failures"} in a row` : ": a probe has failed";
         Object.assign(now, { state, since: at + LAG * plan.share(place), at });
         const whose = data.replicas > 1 ? ` of replica ${row + 1}` : "";
-        tell(at, `${data.layers[place].name === "breaker" ? "the breaker" : data.layers[place].name}${whose} is ${look.states[state].word}`);
+        tell(at, `${data.layers[place].name === "breaker" ? "the breaker" : data.layers[place].name}${whose} is ${look.states[state].word}${why}`);
       }
       Object.assign(now, { failures, successes });
     });
@@ -193,7 +194,7 @@ function livePage(root, ask, unique, model) {
     const threshold = data.thresholds;
     const seen = clock - LAG * plan.share(place);
     const words = now.state === "CLOSED" ? `${now.failures} of ${threshold.failure_threshold} failures`
-      : now.state === "HALF_OPEN" ? `${now.successes} of ${threshold.half_open_success_threshold} probes` : "";
+      : now.state === "HALF_OPEN" ? `${now.successes} of ${threshold.half_open_success_threshold} probes succeeded` : "";
     return { state: now.state, since: now.since, cooldown, words, rest: now.state === "OPEN" ? Math.max(0, now.at + cooldown - seen) : null };
   };
 
