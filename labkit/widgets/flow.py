@@ -22,19 +22,12 @@ def flow_page(own: str, build: str) -> tuple[str, str]:
 
     Args:
         own: the name of the page's own script beside this file.
-        build: the function in it: build(root, ask, unique, model) gives the function that paints, with `end` to end it.
+        build: the function in it: build(root, ask, unique, model) gives `{paint, close}`.
     """
     script = "\n".join((_HERE / f"{part}.js").read_text("utf-8") for part in ("stage", "flow", own))
     style = "\n".join((_HERE / f"{part}.css").read_text("utf-8") for part in ("stage", "explorer", "flow"))
-    render = f"""
-function render({{ model, el }}) {{
-  let paint;
-  const end = stage(model, el, (root, ask, unique) => (paint = {build}(root, ask, unique, model)));
-  return () => {{ paint.end(); end(); }};
-}}
-export default {{ render }};
-"""
-    return f"{script}\n{render}", style
+    render = f"stage(model, el, (root, ask, unique) => {build}(root, ask, unique, model))"
+    return f"{script}\nexport default {{ render: ({{ model, el }}) => {render} }};\n", style
 
 
 class FlowView(Stage):
@@ -47,6 +40,11 @@ class FlowView(Stage):
     def _flow(self) -> dict[str, Any]:
         data: dict[str, Any] = self._model.data()  # type: ignore[attr-defined]
         return data
+
+    def close(self) -> None:
+        """Let go of everything, the run's data too."""
+        super().close()
+        self.flow = {}
 
 
 def flow_view(

@@ -423,12 +423,12 @@ function flowPage(root, ask, unique, model) {
     }
     if (!previous) settle();
   };
-  paint.end = () => {
+  const close = () => {
     playing = false;
     clearTimeout(settling);
     watcher.disconnect();
     themed.disconnect();
     still.removeEventListener("change", motion);
   };
-  return paint;
+  return { paint, close };
 }

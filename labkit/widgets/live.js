@@ -258,11 +258,11 @@ function livePage(root, ask, unique, model) {
     render(0, true);
     if (waiting === null) waiting = requestAnimationFrame(tick);
   };
-  paint.end = () => {
+  const close = () => {
     model.off("msg:custom", hear);
     watcher.disconnect();
     themed.disconnect();
     if (waiting !== null) cancelAnimationFrame(waiting);
   };
-  return paint;
+  return { paint, close };
 }
