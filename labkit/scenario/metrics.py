@@ -10,7 +10,7 @@ from typing import Any
 
 from labkit.scenario.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, STATES, FaultPeriod, Trace
 
-__all__ = ["METRICS", "metrics"]
+__all__ = ["FULL", "METRICS", "RECOVERED", "metrics"]
 
 METRICS: dict[str, str] = {
     "offered": "calls that arrived",
@@ -42,8 +42,10 @@ METRICS: dict[str, str] = {
 }
 """Every metric's name, and what it counts."""
 
-_RECOVERED = 5.0  # seconds of full service
-_FULL = 0.99  # of the calls
+RECOVERED = 5.0
+"""Seconds of full service after which a service counts as recovered."""
+FULL = 0.99
+"""The share of calls with a live answer that is full service."""
 _UNFINISHED = len(CALL_OUTCOMES)
 _OVERLOADED = ATTEMPT_OUTCOMES.index("overloaded")
 _OPEN, _CLOSED = STATES.index("OPEN"), STATES.index("CLOSED")
@@ -200,12 +202,12 @@ class _Scope:
         behind = 0
         for row in range(bisect_left(start, repaired), len(start)):
             begin = start[row]
-            if begin + _RECOVERED > trace.duration + 1e-9:
+            if begin + RECOVERED > trace.duration + 1e-9:
                 return None
             behind = max(behind, row)
-            while behind < len(start) and start[behind] < begin + _RECOVERED:
+            while behind < len(start) and start[behind] < begin + RECOVERED:
                 behind += 1
-            if self.useful[row] and so_far[behind] - so_far[row] >= _FULL * (behind - row):
+            if self.useful[row] and so_far[behind] - so_far[row] >= FULL * (behind - row):
                 return begin - repaired
         return None
 

@@ -12,7 +12,7 @@ from math import ceil, inf
 from statistics import median
 
 from labkit.errors import LabkitError
-from labkit.scenario.metrics import _FULL, _RECOVERED
+from labkit.scenario.metrics import FULL, RECOVERED
 from labkit.scenario.trace import ATTEMPT_OUTCOMES, REJECTION_REASONS, Trace
 
 __all__ = ["KINDS", "Work", "work"]
@@ -139,7 +139,7 @@ def work(trace: Trace) -> Work:
         retries=retries,
         refused=trace.rejections.reason.tolist().count(REJECTION_REASONS.index("budget")),
         back=back,
-        stays=bool(lately[1]) and lately[0] >= _FULL * lately[1],
+        stays=bool(lately[1]) and lately[0] >= FULL * lately[1],
         lately=lately,
     )
 
@@ -162,15 +162,15 @@ def _full_service(trace: Trace, since: float) -> tuple[float | None, tuple[int, 
     start, useful = trace.calls.start, trace.calls.useful
     # By their end: once no calls arrive any more, whoever still waits is served by workers that had no time before.
     until = trace.duration
-    last = [good for at, good in zip(trace.calls.end, useful, strict=True) if until - _RECOVERED <= at <= until]
+    last = [good for at, good in zip(trace.calls.end, useful, strict=True) if until - RECOVERED <= at <= until]
     back = None
     for row, begin in enumerate(start):
         if begin < since or not useful[row]:
             continue
-        if begin + _RECOVERED > trace.duration + 1e-9:
+        if begin + RECOVERED > trace.duration + 1e-9:
             break
-        stretch = [useful[one] for one in range(row, len(start)) if start[one] < begin + _RECOVERED]
-        if sum(stretch) >= _FULL * len(stretch):
+        stretch = [useful[one] for one in range(row, len(start)) if start[one] < begin + RECOVERED]
+        if sum(stretch) >= FULL * len(stretch):
             back = begin - since
             break
     return back, (sum(last), len(last))
