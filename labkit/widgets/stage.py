@@ -27,6 +27,7 @@ __all__ = ["Stage", "StageModel", "page"]
 
 _logger = logging.getLogger(__name__)
 _HERE = Path(__file__).parent
+_SCALE = 1.5  # of the still picture, which notebooks store and IPython's history keeps, run for run
 
 
 class StageModel(Protocol):
@@ -46,6 +47,31 @@ class StageModel(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
+
+
+class _Gone:
+    """What is left of an explorer that was closed."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def press(self, message: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def view(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def still(self) -> Picture:
+        """No picture, but the words."""
+        return Picture(20.0, 10.0, (), "A closed explorer", self._words)
+
+    def words(self) -> str:
+        """What it said last."""
+        return self._words
+
+    def close(self) -> None:
+        """It is."""
 
 
 def page(name: str) -> tuple[str, str]:
@@ -160,12 +186,16 @@ class Stage(anywidget.AnyWidget):
             if self._closed:
                 return
             self._closed = True
+            words = self._model.words()
             self._model.close()
             self.on_msg(self._hear, remove=True)
             layout = self.layout
             super().close()
             if layout is not None:
                 layout.close()
+            # IPython's Out keeps what a cell has shown, each time that it was run: keep no more of it than its words.
+            self._model = _Gone(words)
+            self.view = {}
         _cells.leave(self)
 
     def __repr__(self) -> str:
@@ -180,6 +210,6 @@ class Stage(anywidget.AnyWidget):
         data, metadata = made if isinstance(made, tuple) else (made, {})
         with self._lock:
             still, words = self._model.still(), self._model.words()
-        data = {**data, "text/plain": words, "image/png": b64encode(still.png()).decode("ascii")}
+        data = {**data, "text/plain": words, "image/png": b64encode(still.png(_SCALE)).decode("ascii")}
         size = {"width": round(still.width), "height": round(still.height), "alt": f"{words} {still.alt}"}
         return data, {**metadata, "image/png": size}
