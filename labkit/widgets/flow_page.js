@@ -183,6 +183,11 @@ function flowPage(root, ask, unique, model) {
   const form = make("form", { class: "labkit-row labkit-follow", onsubmit: (event) => { event.preventDefault(); followNumber(number.value); } },
     make("span", { "aria-hidden": "true" }, "Follow call"), number, make("button", { type: "submit" }, "Follow"),
     button("Let go", () => letGo(), { class: "labkit-let-go", hidden: true }));
+  number.addEventListener("keydown", (event) => { // JupyterLab keeps the Enter that would submit
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    followNumber(number.value);
+  });
   const letGoButton = form.querySelector(".labkit-let-go");
 
   const picture = make("div", { class: "labkit-picture labkit-line" });
@@ -203,7 +208,8 @@ function flowPage(root, ask, unique, model) {
     list);
   events.addEventListener("toggle", () => listSteps());
   const story = make("ul", { class: "labkit-more" });
-  const whole = make("details", {}, make("summary", {}, "The whole story"), story);
+  const whole = make("details", {}, make("summary", {}, "The whole story"), story,
+    make("p", { class: "labkit-muted" }, "The layers take no time. To be seen, a mark takes a moment to cross the stage, and whatever is drawn at a place is as late as a mark that arrives there. Sentences, timeline and list have the exact times."));
 
   root.classList.add("labkit-flow");
   root.append(title, share, tally.list, frame,

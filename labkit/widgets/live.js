@@ -42,10 +42,10 @@ function livePage(root, ask, unique, model) {
 
   // -- the page
 
-  const banner = make("div", { class: "labkit-banner", role: "status", "aria-live": "polite" });
+  const banner = make("div", { class: "labkit-banner" });
   const signs = Array.from({ length: data.rows }, (_, row) => {
     const word = make("span", { class: "labkit-state-word" });
-    const more = make("span", { class: "labkit-state-more" });
+    const more = make("span", { class: "labkit-state-more", "aria-hidden": "true" });
     const sign = make("div", { class: "labkit-state" },
       data.replicas > 1 ? make("span", { class: "labkit-state-of" }, `replica ${row + 1}`) : "", word, more);
     banner.append(sign);
@@ -211,7 +211,6 @@ function livePage(root, ask, unique, model) {
       const one = shown[row][breakers[0]];
       sign.dataset.state = one.state;
       say(word, look.states[one.state].word);
-      more.setAttribute("aria-hidden", "true");
       say(more, one.rest > 0 ? `${one.rest.toFixed(1)} s` : one.state === "OPEN" ? "next one probes" : one.words);
     });
     root.dataset.state = shown[0][breakers[0]].state;
