@@ -42,7 +42,7 @@ function livePage(root, ask, unique, model) {
 
   // -- the page
 
-  const banner = make("div", { class: "labkit-banner" });
+  const banner = make("div", { class: data.rows > 1 ? "labkit-banner labkit-several" : "labkit-banner", style: `--labkit-rows: ${data.rows}` });
   const signs = Array.from({ length: data.rows }, (_, row) => {
     const word = make("span", { class: "labkit-state-word" });
     const more = make("span", { class: "labkit-state-more", "aria-hidden": "true" });
@@ -222,7 +222,8 @@ function livePage(root, ask, unique, model) {
   const watcher = new ResizeObserver(() => {
     if (frame.clientWidth < 100) return;
     const filled = document.fullscreenElement === root;
-    stage.lay(frame.clientWidth, filled ? Math.max(0, innerHeight - 430) : 0);
+    const others = [...root.children].reduce((sum, each) => sum + (each === frame ? 0 : each.offsetHeight), 60);
+    stage.lay(frame.clientWidth, filled ? Math.max(300, innerHeight - others) : 0);
     if (view) render(0, true);
   });
   const themed = onTheme(() => { stage.theme(); if (view) render(0, true); });
