@@ -84,6 +84,7 @@ _HOMES = {
         "scope_explorer",
         "state_stepper",
         "stream_explorer",
+        "tradeoff_explorer",
         "window_explorer",
     ),
 }

@@ -14,7 +14,7 @@ from labkit.plots.binned import round_step
 from labkit.plots.drawing import Area, Box, Disc, Line, Picture, Shape, Words
 from labkit.plots.style import RAMP, SIZE, SIZE_SMALL, SIZE_TICK, contrast, ramp_colour, width_of
 
-__all__ = ["heat_map", "sweep_line"]
+__all__ = ["heat_map", "shades", "sweep_line"]
 
 _EDGE = 10.0
 _TOP = 34.0
@@ -106,6 +106,26 @@ def heat_map(
     shapes += _scale(text_of(low), text_of(most), numbers, left, width - 16.0, bottom + 38.0, name)
     said = _said(cells, numbers, x, y, value, best, aim, text_of, len(columns) * len(rows))
     return Picture(width, bottom + 50.0, tuple(shapes), title, said, quick=True)
+
+
+def shades(numbers: Sequence[float | None]) -> list[tuple[str, str]]:
+    """Return ground and ink of the cells of a heat map, from pale for the least to dark for the most.
+
+    A cell without a number has ("", "").
+
+    >>> shades([1.0, None, 3.0])
+    [('#DCEBF5', '#000000'), ('', ''), ('#063A5C', '#FFFFFF')]
+    """
+    known = [number for number in numbers if number is not None]
+    low, most = min(known, default=0.0), max(known, default=0.0)
+    found = []
+    for number in numbers:
+        if number is None:
+            found.append(("", ""))
+            continue
+        colour = ramp_colour((number - low) / (most - low) if most > low else 0.5)
+        found.append((colour, max(_INKS, key=lambda ink, ground=colour: contrast(ink, ground))))  # type: ignore[misc]
+    return found
 
 
 def sweep_line(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labkit.widgets.scope import scope_explorer
     from labkit.widgets.stepper import StateStepper, state_stepper
     from labkit.widgets.stream import stream_explorer
+    from labkit.widgets.tradeoff import tradeoff_explorer
     from labkit.widgets.window import window_explorer
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "scope_explorer",
     "state_stepper",
     "stream_explorer",
+    "tradeoff_explorer",
     "window_explorer",
 ]
 
@@ -58,6 +60,7 @@ _HOMES = {
     "scope_explorer": "scope",
     "state_stepper": "stepper",
     "stream_explorer": "stream",
+    "tradeoff_explorer": "tradeoff",
     "window_explorer": "window",
 }
 

@@ -40,6 +40,7 @@ function explorer(root, ask, unique, own = null) {
     } else {
       say(running, "");
       sync();
+      announce();
     }
   });
   const set = (key, value) => send({ do: "set", values: { [key]: value } });
@@ -309,12 +310,14 @@ function explorer(root, ask, unique, own = null) {
   const more = make("ul", { class: "labkit-more" });
   const whole = make("details", { open: true }, make("summary", {}, "The whole story"), more);
   const notice = make("p", { class: "labkit-notice" });
-  // The one place that a screen reader is told from, once the hand rests: while a slider moves, its value is enough.
+  // The one place that a screen reader is told from, once the hand rests: while a slider moves, its value is enough. It
+  // stands beside the explorer, so that nothing inside says the same twice.
   const live = make("p", { class: "labkit-hidden", role: "status" });
   let resting = null;
   function announce() {
     clearTimeout(resting);
     resting = setTimeout(() => {
+      if (pending().length) return; // the hand has moved on; its answer comes back to here
       const wrong = Object.values(view.trouble);
       const words = view.question !== null ? [`Predict first: ${view.question.text}`] : [view.verdict?.text, view.sentences[0], view.notice];
       say(live, (wrong.length ? wrong : words).filter(Boolean).join(" "));
@@ -353,7 +356,7 @@ function explorer(root, ask, unique, own = null) {
 
   root.append(
     make("div", { class: "labkit-row labkit-top" }, predictLabel, tally, make("span", { class: "labkit-gap" }), running, reset),
-    controls, wholeTrouble, question, told, notice, place, facts, picture, whole, details, live);
+    controls, wholeTrouble, question, told, notice, place, facts, picture, whole, details);
   own?.build(place, send, unique, root);
 
   // A narrow page asks for a picture that is drawn for it. Each page of a kernel shows the one that fits it.
@@ -404,6 +407,7 @@ function explorer(root, ask, unique, own = null) {
     view = shown;
     if (first) {
       root.setAttribute("aria-label", view.title);
+      root.after(live);
       build();
     }
     sync();
@@ -440,13 +444,13 @@ function explorer(root, ask, unique, own = null) {
       ? "It runs with labkit run; its middleware and functions load in NeMo Agent Toolkit 1.9.0 as well."
       : "It runs with labkit run. Some of its middleware is labkit's own, which the toolkit has not.");
     own?.paint(view, before);
-    if (!first) announce();
     root.dataset.runs = String(Number(root.dataset.runs ?? "0") + 1);
   };
   const close = () => {
     watcher.disconnect();
     clearTimeout(late);
     clearTimeout(resting);
+    live.remove();
     own?.close?.();
   };
   return { paint, close };

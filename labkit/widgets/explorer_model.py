@@ -263,8 +263,11 @@ class ExplorerModel:
             return
         self._notice = ""
         self._take(settings)
-        if self._trouble:
-            return
+        if not self._trouble:
+            self._judge(value, words)
+
+    def _judge(self, value: Any, words: Mapping[str, str]) -> None:
+        """Say whether a prediction came true, and count it."""
         true = self.answer(self.runs, self.settings)
         self.asked += 1
         self.right += value == true

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+# What changes in the place from which a screen reader is told, and in the picture, from now on.
+LISTEN = """() => {
+    window.heard = [];
+    window.pictures = 0;
+    const live = document.querySelector('section.labkit').nextElementSibling;
+    new MutationObserver(() => window.heard.push(live.textContent)).observe(live, {childList: true});
+    new MutationObserver(() => { window.pictures += 1; }).observe(
+        document.querySelector('.labkit-picture'), {childList: true});
+}"""
 VIOLATIONS = """async () => (await axe.run(document.querySelector('section.labkit'))).violations.map(
     each => each.id + ': ' + each.nodes.map(node => node.target.join(' ') + ' ' + node.failureSummary).join('; '))"""
 
@@ -23,6 +32,23 @@ def test_outage_explorer(open_cell: Any, axe: str) -> None:
     box = slider.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.66, box["y"] + box["height"] / 2)
     opened.until("!document.querySelector('.labkit-first').textContent.includes('after 5 time-outs')")
+    page.wait_for_timeout(600)  # what rests is told after 0.4 s
+    page.evaluate(LISTEN)
+    page.mouse.move(box["x"] + box["width"] * 0.66, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for step in range(12):
+        page.mouse.move(box["x"] + box["width"] * (0.64 - 0.03 * step), box["y"] + box["height"] / 2)
+        page.wait_for_timeout(80)
+    during = page.evaluate("[window.heard.length, window.pictures]")
+    page.mouse.up()
+    opened.until("window.heard.length === 1", says="a screen reader is told when the hand rests")
+    told, sentence_now = page.evaluate("window.heard[0]"), sentence()
+    assert told == sentence_now
+    assert during[0] == 0
+    assert during[1] >= 2, "the picture follows while the hand moves"
+    position = slider.input_value()
+    assert f"failure_threshold: {position}\n" in root.locator("pre").text_content(), "the last position won"
+
     slider.press("Home")
     opened.until("!document.querySelector('.labkit-first').textContent.includes('in a row')", says="one is enough")
     assert "opened at 32 s; 159 attempts" in sentence()
