@@ -8,7 +8,6 @@ import pytest
 
 from labkit.scenario import load_scenario, metrics, run_scenario, scenario_names, story
 
-
 EVERY = [
     name if variant is None else f"{name}:{variant}"
     for name in scenario_names()

@@ -1396,7 +1396,7 @@ def test_what_is_no_number_of_seconds_is_told(what, wrong):
         clock.run(main())
         return
     with pytest.raises(
-        (ClockError, TypeError) if isinstance(wrong, list) else ClockError, match="number of|unhashable"
+        (ClockError, TypeError) if isinstance(wrong, list) else ClockError, match=r"number of|unhashable"
     ):
         clock.advance(wrong) if what == "advance" else clock.run(main())
 
