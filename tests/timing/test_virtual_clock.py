@@ -1395,9 +1395,7 @@ def test_what_is_no_number_of_seconds_is_told(what, wrong):
     if what == "timeout" and wrong is None:
         clock.run(main())
         return
-    with pytest.raises(
-        (ClockError, TypeError) if isinstance(wrong, list) else ClockError, match=r"number of|unhashable"
-    ):
+    with pytest.raises(ClockError, match="takes a number of seconds"):
         clock.advance(wrong) if what == "advance" else clock.run(main())
 
 
