@@ -199,16 +199,15 @@ class _Scope:
             return None
         start = self.start
         so_far = [0, *accumulate(self.useful)]
-        behind = 0
-        for row in range(bisect_left(start, repaired), len(start)):
+        row = self.useful.find(1, bisect_left(start, repaired))
+        while row >= 0:
             begin = start[row]
             if begin + RECOVERED > trace.duration + 1e-9:
                 return None
-            behind = max(behind, row)
-            while behind < len(start) and start[behind] < begin + RECOVERED:
-                behind += 1
-            if self.useful[row] and so_far[behind] - so_far[row] >= FULL * (behind - row):
+            behind = bisect_left(start, begin + RECOVERED, row)
+            if so_far[behind] - so_far[row] >= FULL * (behind - row):
                 return begin - repaired
+            row = self.useful.find(1, row + 1)
         return None
 
 
