@@ -108,8 +108,8 @@ def measured(moves: int) -> list[dict[str, Any]]:
     """Each move, in ms: "input", "changed", "painted" in the page's time, and what the kernel did in "parts"."""
     with (
         tempfile.TemporaryDirectory(prefix="labkit-bench-") as private,
-        lab_server(Path(private) / "labkit-course", Path(private) / "server") as server,
         chromium() as browser,
+        lab_server(Path(private) / "labkit-course", Path(private) / "server") as server,
     ):
         (server.folder / "hand.ipynb").write_text(json.dumps(notebook(CELL, TELL)), "utf-8")
         opened = NotebookPage(browser, server, width=1280, height=1000)
@@ -158,7 +158,7 @@ def drag(opened: NotebookPage, name: str, moves: int, pause: random.Random, numb
     page = opened.page
     page.get_by_role("button", name="Reset", exact=True).click()
     page.wait_for_timeout(1000)
-    page.evaluate("window.labkitMoves.length = Math.min(window.labkitMoves.length, %d)" % (number * moves))
+    page.evaluate(f"window.labkitMoves.length = {number * moves}")
     slider = page.get_by_role("slider", name=name, exact=True)
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()

@@ -58,7 +58,7 @@ def table(section: Section) -> str:
     widths = [max([len(section.heads[0]), *(len(row.name) for row in section.rows)])]
     for column in range(1, len(section.heads)):
         cells = [row.figures[column - 1] for row in section.rows if row.figures]
-        widths.append(max(len(section.heads[column]), *(len(cell) for cell in cells)))
+        widths.append(max([len(section.heads[column]), *(len(cell) for cell in cells)]))
     lines.append(
         "  "
         + section.heads[0].ljust(widths[0])

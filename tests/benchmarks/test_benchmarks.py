@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import (
     breaker,
+    explorers,
     import_time,
     measure,
     memory,
@@ -32,6 +33,9 @@ SHORT = virtual_time.Traffic(rate=37.0, seconds=20.0, outage=(4.0, 12.0), cooldo
 
 BREAKERS = {"labkit": breaker.labkit_guarded, **peers.BREAKERS, peers.TOOLKIT: peers.toolkit_guarded}
 RETRIES = {"labkit": retry.labkit_retry, **peers.RETRIES}
+
+
+APART = (virtual_time.NAME, scenarios.NAME, pictures.NAME, explorers.NAME)  # they have tests of their own
 
 
 def made(maker, *args):
@@ -236,9 +240,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(run, "QUICK", TINY)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in run.SECTIONS if name not in (virtual_time.NAME, scenarios.NAME, pictures.NAME)]
-)
+@pytest.mark.parametrize("name", [name for name in run.SECTIONS if name not in APART])
 def test_a_section_prints_its_table_and_every_promise(name, tiny, capsys):
     """Each section runs from start to end, and says whether what is promised holds, or why it cannot say."""
     assert run.main(["--quick", "--only", name]) == 0
@@ -256,6 +258,37 @@ def test_the_simulations_print_their_table():
     assert virtual_time.KERNEL in printed
     assert "All agree on" in printed
     assert len(section.samples[virtual_time.KERNEL]) == TINY.runs
+
+
+def test_a_hand_s_moves_are_told_by_slider_and_by_part():
+    """The section on explorers gives the median and the ninth tenth of what the page and the kernel noted."""
+    names = [name for name, _, _ in explorers.PARTS]
+    moves = [
+        {
+            "input": 100.0 * n,
+            "changed": 100.0 * n + 40,
+            "painted": 100.0 * n + 50 + n,
+            "parts": dict.fromkeys(names, 3.0),
+        }
+        for n in range(16)
+    ]
+    section = measure.Section(explorers.NAME, "", ("ms", "median", "9 of 10", "most"))
+    explorers.tell(section, moves, 16)
+    figures = {row.name.strip(): row.figures for row in section.rows if row.figures}
+    assert figures["from the move to the pixels"] == ("57.5", "64.3", "65.0")
+    assert figures["failure_threshold"][0] == "51.5"
+    assert figures["the run"][0] == "3.0"
+    assert figures["on the way to the kernel and back, and into the page"][0] == "37.0"
+    assert [bound.holds for bound in section.bounds] == [True, True]
+
+
+def test_without_a_browser_the_hand_is_passed_over(monkeypatch):
+    """Where there is no Chromium the section says so by name, and promises nothing."""
+    monkeypatch.setattr("tools.browser.find_chromium", lambda: None)
+    section = explorers.run(TINY)
+    assert (section.rows, section.bounds) == ([], [])
+    assert "follow-the-hand: skipped, no Chromium was found" in section.notes[0]
+    assert "skipped" in run.table(section)
 
 
 def test_pictures_print_their_table():
