@@ -128,7 +128,7 @@ class AdapterModel(ExplorerModel):
             ("live answers", f"{self._live(chosen)} of {_CALLS}"),
         ]
         picture = self._picture(passages, settings, 860.0)
-        narrow = self._picture(passages, settings, 480.0) if self._narrow else None
+        narrow = self._picture(passages, settings, self.narrow_width) if self._narrow else None
         return Shown(picture, told, narrow, facts)
 
     def _picture(self, passages: list[Passage], settings: Mapping[str, Any], width: float) -> Picture:

@@ -116,7 +116,7 @@ class BudgetModel(ExplorerModel):
         def picture(width: float) -> Picture:
             return work_timeline(run.trace, done, width=width)
 
-        return Shown(picture(860.0), done.told(), picture(480.0) if self._narrow else None, facts)
+        return Shown(picture(860.0), done.told(), picture(self.narrow_width) if self._narrow else None, facts)
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:
         """Whether it recovers."""

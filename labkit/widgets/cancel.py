@@ -127,7 +127,7 @@ class CancelModel(ExplorerModel):
             ("probes at once", _each(runs, "concurrent_probes_peak")),
         ]
         extra = {"tries": [[label, {**self.defaults, **changes}] for label, changes in self.tries]}
-        narrow = drawn(480.0) if self._narrow else None
+        narrow = drawn(self.narrow_width) if self._narrow else None
         return Shown(drawn(860.0), _told(runs, settings), narrow, facts, extra)
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:

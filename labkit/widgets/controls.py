@@ -42,6 +42,10 @@ class Control:
         """The value as YAML text."""
         return "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{value}"
 
+    def words(self, value: Any) -> str:
+        """The value as one says it."""
+        return str(value)
+
     def _base(self, kind: str, value: Any) -> dict[str, Any]:
         return {"key": self.key, "kind": kind, "label": self.label, "help": self.help, "value": value}
 
@@ -85,6 +89,10 @@ class Range(Control):
         shown = f"“{str(typed).strip()[:20]}”" if str(typed).strip() else "nothing"
         return f"{self.label}: found {shown}; it is {kind} from {self.least:g} to {self.most:g}{unit}."
 
+    def words(self, value: Any) -> str:
+        """The number with its unit."""
+        return self.none if value is None else f"{value:g} {self.unit}".strip()
+
     def shown(self, value: Any) -> dict[str, Any]:
         """As data."""
         return self._base("range", value) | {
@@ -124,6 +132,10 @@ class Span(Control):
             return None, f"{self.label}: it ends at {end}, and must end after its begin at {begin}."
         return (numbers[0], numbers[1]), ""
 
+    def words(self, value: Any) -> str:
+        """From begin to end."""
+        return f"{value[0]:g} to {value[1]:g} {self.unit}"
+
     def shown(self, value: Any) -> dict[str, Any]:
         """As data."""
         return self._base("span", list(value)) | {
@@ -151,6 +163,10 @@ class Choice(Control):
         words = ", ".join(word for _, word in self.options)
         return None, f"{self.label}: found “{str(typed)[:20]}”; it is one of {words}."
 
+    def words(self, value: Any) -> str:
+        """The word of the option."""
+        return f"“{dict(self.options).get(value, value)}”"
+
     def shown(self, value: Any) -> dict[str, Any]:
         """As data."""
         return self._base("choice", value) | {"options": [list(option) for option in self.options]}
@@ -165,6 +181,10 @@ class Switch(Control):
         if isinstance(typed, bool):
             return typed, ""
         return None, f"{self.label}: found “{str(typed)[:20]}”; it is on or off."
+
+    def words(self, value: Any) -> str:
+        """On or off."""
+        return "on" if value else "off"
 
     def shown(self, value: Any) -> dict[str, Any]:
         """As data."""
@@ -188,6 +208,10 @@ class Order(Control):
         if listed is None or any(each not in known for each in listed) or len(set(listed)) != len(listed):
             return None, f"{self.label}: it is a list of {', '.join(known)}, each at most once."
         return tuple(listed), ""
+
+    def words(self, value: Any) -> str:
+        """The things in their order."""
+        return ", ".join(dict(self.items).get(each, each) for each in value) or "nothing"
 
     def shown(self, value: Any) -> dict[str, Any]:
         """As data."""

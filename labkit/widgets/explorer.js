@@ -59,7 +59,8 @@ function explorer(root, ask, unique, own = null) {
   /** A label that may break after each "_". */
   const named = (label) => label.split(/(?<=_)/).flatMap((part, place) => (place ? [make("wbr"), part] : [part]));
   const decimals = (step) => Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  const asText = (value, step) => (value === null ? "" : Number(value.toFixed(Math.max(decimals(step), 0))).toString());
+  /** A number as it is run; what a slider adds in the last digits is no part of it. */
+  const asText = (value, step) => (value === null ? "" : Number(value.toFixed(Math.max(decimals(step), 6))).toString());
 
   function slider(control, label, value, onset, name) {
     const text = make("input", {
@@ -306,7 +307,8 @@ function explorer(root, ask, unique, own = null) {
 
   const verdict = make("span", { class: "labkit-verdict" });
   const sentence = make("span", { class: "labkit-first" });
-  const told = make("p", { class: "labkit-sentence" }, verdict, sentence);
+  const changed = make("span", { class: "labkit-changed" });
+  const told = make("p", { class: "labkit-sentence" }, verdict, sentence, changed);
   const more = make("ul", { class: "labkit-more" });
   const whole = make("details", { open: true }, make("summary", {}, "The whole story"), more);
   const notice = make("p", { class: "labkit-notice" });
@@ -319,7 +321,7 @@ function explorer(root, ask, unique, own = null) {
     resting = setTimeout(() => {
       if (pending().length) return; // the hand has moved on; its answer comes back to here
       const wrong = Object.values(view.trouble);
-      const words = view.question !== null ? [`Predict first: ${view.question.text}`] : [view.verdict?.text, view.sentences[0], view.notice];
+      const words = view.question !== null ? [`Predict first: ${view.question.text}`] : [view.verdict?.text, view.changed, view.sentences[0], view.notice];
       say(live, (wrong.length ? wrong : words).filter(Boolean).join(" "));
     }, REST);
   }
@@ -361,11 +363,16 @@ function explorer(root, ask, unique, own = null) {
 
   // A narrow page asks for a picture that is drawn for it. Each page of a kernel shows the one that fits it.
   let narrow = false;
+  let wide = 0; // for which width the narrow picture was asked
   const watcher = new ResizeObserver(([entry]) => {
     const width = entry.contentRect.width;
-    if (width === 0 || narrow === width < 620) return; // not shown, or as before
+    const step = Math.round(width / 40) * 40;
+    if (width === 0 || (narrow === width < 620 && (!narrow || step === wide))) return; // not shown, or as before
+    const again = narrow && width < 620;
     narrow = width < 620;
-    if (view !== null) showPicture();
+    wide = step;
+    if (again) send({ do: "narrow", on: true, width: wide });
+    else if (view !== null) showPicture();
     if (!narrow) send({ do: "narrow", on: false });
   });
   watcher.observe(root);
@@ -373,7 +380,7 @@ function explorer(root, ask, unique, own = null) {
   let pictured = null;
   function showPicture() {
     const svg = (narrow && view.narrow) || view.svg;
-    if (narrow && view.narrow === null && !pending().some((message) => message.do === "narrow")) send({ do: "narrow", on: true });
+    if (narrow && view.narrow === null && !pending().some((message) => message.do === "narrow")) send({ do: "narrow", on: true, width: wide });
     if (svg === pictured) return;
     pictured = svg;
     // Two views may show the same picture, whose ids say what is drawn: make them this view's own.
@@ -423,6 +430,7 @@ function explorer(root, ask, unique, own = null) {
     say(verdict, view.verdict ? `${view.verdict.right ? "✓" : "✗"} ${view.verdict.text} ` : "");
     verdict.className = `labkit-verdict ${view.verdict?.right ? "labkit-right" : "labkit-wrong"}`;
     say(sentence, view.sentences[0] ?? "");
+    say(changed, view.changed);
     const rest = view.sentences.slice(1);
     whole.hidden = rest.length === 0;
     while (more.children.length > rest.length) more.lastChild.remove();

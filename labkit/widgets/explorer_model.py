@@ -119,6 +119,8 @@ class ExplorerModel:
         self._verdict: dict[str, Any] | None = None
         self._asking: dict[str, Any] | None = None  # the settings that wait for a prediction
         self._narrow = False
+        self.narrow_width = 480.0
+        self.changed = ""
         values = self._read(settings)
         if self._trouble:
             raise LabkitError(" ".join(self._trouble.values()))
@@ -183,9 +185,12 @@ class ExplorerModel:
         do = str(message.get("do"))
         if do in ("set", "reset"):
             self._notice, self._verdict = "", None
-            values = message.get("values") if do == "set" else dict(self.defaults)
-            self._set(values if isinstance(values, Mapping) else {})
-            if do == "reset" and self._asking is None:
+            if do == "set":
+                values = message.get("values")
+                self._set(values if isinstance(values, Mapping) else {})
+            else:
+                self._trouble = {}
+                self._take(dict(self.defaults))
                 self._notice = "Everything is as at the beginning. The tally stays."
         elif do == "answer":
             self._answer(message.get("value"))
@@ -197,6 +202,9 @@ class ExplorerModel:
                 self._take(self._asking)
         elif do == "narrow":
             self._narrow = bool(message.get("on"))
+            width = message.get("width")
+            if isinstance(width, int):
+                self.narrow_width = float(min(620, max(400, width)))
             self.shown = self.show(self.runs, self.settings)
         else:
             self.act(do, message)
@@ -226,13 +234,12 @@ class ExplorerModel:
 
     def _set(self, typed: Mapping[str, Any]) -> None:
         settings = {**self.settings, **(self._asking or {}), **self._read(typed)}
-        if self._trouble:
-            return
-        self._trouble = self.check(settings)
-        if self._trouble:
+        together = self.check(settings)
+        if together:
+            self._trouble |= together
             return
         if settings == self.settings:
-            self._asking = None
+            self._asking = None if not self._trouble else self._asking
             return
         if self.predict and self.question(settings) is not None:
             self._asking = settings
@@ -250,7 +257,30 @@ class ExplorerModel:
         except LabkitError as error:
             self._trouble = {"": str(error)}
             return
+        self.changed = self._told_change(settings, shown)
         self.settings, self.runs, self.shown = dict(settings), runs, shown
+
+    def _told_change(self, settings: Mapping[str, Any], shown: Shown) -> str:
+        """What was changed, and what became of it, in a sentence."""
+        moved = [
+            f"{control.label} {control.words(self.settings[key])} → {control.words(settings[key])}"
+            for key, control in self._controls.items()
+            if settings[key] != self.settings[key]
+        ]
+        if not moved:
+            return ""
+        before = dict(self.shown.facts)
+        became = [
+            f"{name} {before[name]} → {value}"
+            for name, value in shown.facts
+            if name in before and before[name] != value
+        ]
+        what = f"{moved[0]} and {len(moved) - 1} more" if len(moved) > 2 else " and ".join(moved)
+        if became:
+            return f"{what}: {'; '.join(became[:_TOLD])}."
+        if list(shown.sentences) == list(self.shown.sentences):
+            return f"{what}: nothing changed in this run."
+        return f"{what}: these numbers stay; the story has changed."
 
     def _answer(self, value: Any) -> None:
         settings = self._asking
@@ -261,7 +291,7 @@ class ExplorerModel:
         if value not in words:
             self._notice = "Choose an answer first."
             return
-        self._notice = ""
+        self._notice, self._trouble = "", {}  # what was wrong beside another control does not matter any more
         self._take(settings)
         if not self._trouble:
             self._judge(value, words)
@@ -300,7 +330,8 @@ class ExplorerModel:
             "narrow": narrow if self._narrow else None,  # None: nobody has asked for it yet
             "yaml": yaml,
             "of_toolkit": of_toolkit,
-            "share": self.share(),
+            "changed": self.changed if self._asking is None else "",
+            "share": self.line(),
             "predict": self.predict,
             "can_predict": self.question(self.settings) is not None,
             "question": None
@@ -319,8 +350,15 @@ class ExplorerModel:
         types = {one.type_ for one in run.scenario.stack.middleware.values()}
         return run.scenario.text(_SECTIONS), types <= _OF_THE_TOOLKIT
 
+    def line(self) -> str:
+        """One line of code that rebuilds the explorer, in any notebook."""
+        made = self.share()
+        if self.predict:
+            made = f"{made[:-1]}{'' if made.endswith('()') else ', '}predict=True)"
+        return f"from labkit import {self.name}; {made}"
+
     def share(self) -> str:
-        """The settings as one line of code that rebuilds the explorer."""
+        """The call that makes an explorer with these settings."""
         changed = [f"{key}={value!r}" for key, value in self.settings.items() if value != self.defaults.get(key)]
         return f"{self.name}({', '.join(changed)})"
 
@@ -336,6 +374,7 @@ class ExplorerModel:
 
 _SECTIONS = ("scenario", "services", "leases", "middleware", "functions", "workload")
 _OF_THE_TOOLKIT = {"circuit_breaker", "timeout"}
+_TOLD = 3  # numbers that changed; more are seen, not read
 _frozen = False
 
 

@@ -139,7 +139,7 @@ class FallbackModel(ExplorerModel):
 
         sentences = [answers.told_so(), *_why(run, settings), run.told()[0]]
         extra = {"answers": [_as_data(sample) for sample in answers.samples()]}
-        return Shown(picture(860.0), sentences, picture(480.0) if self._narrow else None, facts, extra)
+        return Shown(picture(860.0), sentences, picture(self.narrow_width) if self._narrow else None, facts, extra)
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:
         """What those read who ask for stock in the midst of the outage."""

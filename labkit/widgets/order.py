@@ -137,7 +137,7 @@ class OrderModel(ExplorerModel):
             else:
                 facts += [("it opened", "never"), ("cancellations", f"{measured.counted['cancelled']}")]
         extra = {"steps": [[step.at, step.layer, step.what, step.sentence] for step in steps], "at": self.at}
-        narrow = self._picture(run, 480.0) if self._narrow else None
+        narrow = self._picture(run, self.narrow_width) if self._narrow else None
         return Shown(self._picture(run, 860.0), told, narrow, facts, extra)
 
     def _picture(self, run: Run, width: float) -> Picture:

@@ -138,7 +138,7 @@ class OutageModel(ExplorerModel):
             ("probes", f"{numbers['probes']:,}{at_once}"),
         ]
         first, *others = run.told()
-        narrow = trace_timeline(run.trace, width=480.0) if self._narrow else None
+        narrow = trace_timeline(run.trace, width=self.narrow_width) if self._narrow else None
         picture = trace_timeline(run.trace, width=860.0)
         return Shown(picture, [first, *_why(run, settings), *others], narrow, facts)
 
@@ -155,12 +155,13 @@ class OutageModel(ExplorerModel):
             return Question(
                 "Will the breaker open during this run?", (("yes", "it opens"), ("no", "it stays closed all along"))
             )
-        cooldown = f"{settings['cooldown_period']:g} s"
+        cooldown = settings["cooldown_period"]
+        within = (("within", f"later, within a cooldown of {cooldown:g} s"),) if cooldown > _SOON else ()
         return Question(
             f"The service is well again at {settings['outage'][1]:g} s. When is full service back?",
             (
                 ("soon", "within 2 s of that"),
-                ("within", f"later, within a cooldown of {cooldown}"),
+                *within,
                 ("beyond", "later still"),
                 ("not", "not before the end"),
             ),

@@ -117,7 +117,7 @@ class RecoveryModel(ExplorerModel):
             ("most at the service", f"{numbers['in_flight_peak']}"),
         ]
         picture = self._picture(run, 860.0)
-        narrow = self._picture(run, 480.0) if self._narrow else None
+        narrow = self._picture(run, self.narrow_width) if self._narrow else None
         bounded = REJECTION_REASONS.index("bulkhead") in set(run.trace.rejections.reason)
         headline = _headline(turns, settings, numbers["retrips"], bounded)
         return Shown(picture, [headline, *_course(turns, settings), *run.told()], narrow, facts)

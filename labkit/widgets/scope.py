@@ -112,7 +112,11 @@ class ScopeModel(ExplorerModel):
             ("probes at once", f"{run.numbers['concurrent_probes_peak']}"),
         ]
         picture = scope_rows(run.trace, scopes, names=_NAMES, width=860.0, title=self.title)
-        narrow = scope_rows(run.trace, scopes, names=_NAMES, width=480.0, title=self.title) if self._narrow else None
+        narrow = (
+            scope_rows(run.trace, scopes, names=_NAMES, width=self.narrow_width, title=self.title)
+            if self._narrow
+            else None
+        )
         sentences = [
             self._who_pays(run, settings),
             _why(settings),

@@ -127,7 +127,7 @@ class StreamModel(ExplorerModel):
         def picture(width: float) -> Picture:
             return stream_timeline(read, width=width)
 
-        return Shown(picture(860.0), read.told(), picture(480.0) if self._narrow else None, facts)
+        return Shown(picture(860.0), read.told(), picture(self.narrow_width) if self._narrow else None, facts)
 
     def question(self, settings: Mapping[str, Any]) -> Question | None:
         """How it ends, and so what is counted."""

@@ -194,7 +194,7 @@ class TradeoffModel(ExplorerModel):
             (one.fact, _words(one, numbers[name]) + (one.unit if numbers[name] is not None else ""))
             for name, one in MEASURES.items()
         ]
-        narrow = trace_timeline(run.trace, width=480.0) if self._narrow else None
+        narrow = trace_timeline(run.trace, width=self.narrow_width) if self._narrow else None
         but = [measure.but] if measure.but else []
         told = [*self._extremes(settings["metric"], measure), *but, f"The run below has {where}.", *run.told()]
         return Shown(trace_timeline(run.trace, width=860.0), told, narrow, facts)

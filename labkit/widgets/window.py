@@ -180,7 +180,7 @@ class WindowModel(ExplorerModel):
         for key, name, _, _ in _WAYS:
             facts.append((f"failed, {name}", f"{runs[key].numbers['failed']:,}"))
         picture = count_ribbons(rows, without.trace, width=860.0, title=self.title)
-        narrow = count_ribbons(rows, without.trace, width=480.0, title=self.title) if self._narrow else None
+        narrow = count_ribbons(rows, without.trace, width=self.narrow_width, title=self.title) if self._narrow else None
         return Shown(picture, [self._headline(opened, without), *sentences], narrow, facts)
 
     def _opened(self, runs: Mapping[str, Run]) -> dict[str, float]:

@@ -133,11 +133,11 @@ def test_the_guarded_breaker_is_not_the_toolkits() -> None:
 
 @pytest.mark.parametrize("values", TRIES.values())
 def test_the_line_to_share_rebuilds_it(values: dict[str, Any]) -> None:
-    """The line of code makes an explorer with the same settings and the same view."""
+    """The line of code makes an explorer with the same settings and the same view, but for what was changed last."""
     model = shown(**values)
     again = eval(model.share(), {"cancel_explorer": CancelModel})
     assert again.settings == model.settings
-    assert again.view() == model.view()
+    assert again.view() | {"changed": ""} == model.view() | {"changed": ""}
 
 
 def test_every_try_is_sound() -> None:

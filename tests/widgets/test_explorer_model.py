@@ -71,11 +71,46 @@ def test_nonsense_is_told_beside_its_control() -> None:
     assert put(model, threshold=4)["trouble"] == {}
 
 
-def test_one_bad_value_holds_back_all_that_came_with_it() -> None:
-    """Of several values one that is wrong keeps the others from being half applied."""
+def test_one_bad_value_does_not_hold_back_the_others() -> None:
+    """Of several values that came together the sound ones are run, and the wrong one is told beside its control."""
     view = put(Tiny(), threshold=5, cooldown="x")
-    assert of(view)["threshold"] == 3
+    assert of(view)["threshold"] == 5
     assert list(view["trouble"]) == ["cooldown"]
+
+
+def test_what_was_changed_is_told_with_what_became_of_it() -> None:
+    """The sentence names the control, its value before and after, and the numbers that are others now."""
+    model = Tiny()
+    before = dict(model.view()["facts"])
+    view = put(model, threshold=7)
+    after = dict(view["facts"])
+    assert "3 → 7" in view["changed"]
+    for name, value in after.items():
+        assert (f"{name} {before[name]} → {value}" in view["changed"]) == (value != before[name])
+    assert put(model, threshold=7)["changed"] == view["changed"]
+
+
+def test_a_prediction_counts_whatever_was_wrong_beside_it() -> None:
+    """Nonsense typed while a question is open does not swallow the answer to it."""
+    model = Tiny(predict=True)
+    assert put(model, threshold=7)["question"] is not None
+    assert "cooldown" in put(model, cooldown="x")["trouble"]
+    model.press({"do": "answer", "value": model.view()["question"]["options"][0][0]})
+    view = model.view()
+    assert view["verdict"] is not None
+    assert view["tally"].endswith("of 1 as predicted")
+
+
+def test_reset_resets_without_asking() -> None:
+    """Reset shows the first settings at once, with predict-first and with a question open as well."""
+    model = Tiny(predict=True)
+    first = model.view()
+    put(model, threshold=7)
+    model.press({"do": "reset"})
+    view = model.view()
+    assert view["question"] is None
+    assert shows(view) == shows(first)
+    assert view["notice"] == "Everything is as at the beginning. The tally stays."
 
 
 def test_an_impossible_combination_is_told() -> None:
@@ -113,9 +148,10 @@ def test_the_line_to_share_rebuilds_it() -> None:
     """The line of code names what differs from the defaults, and gives the same settings and picture."""
     model = Tiny()
     assert model.share() == "tiny_explorer()"
+    assert Tiny(predict=True).line() == "from labkit import tiny_explorer; tiny_explorer(predict=True)"
     view = put(model, threshold=7, guarded=True)
-    assert view["share"] == "tiny_explorer(threshold=7, guarded=True)"
-    again = eval(view["share"], {"tiny_explorer": Tiny})
+    assert view["share"] == "from labkit import tiny_explorer; tiny_explorer(threshold=7, guarded=True)"
+    again = eval(view["share"].partition("; ")[2], {"tiny_explorer": Tiny})
     assert again.settings == model.settings
     assert shows(again.view()) == shows(view)
 

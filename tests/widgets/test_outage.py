@@ -48,9 +48,9 @@ def test_every_control_changes_what_it_should(key: str) -> None:
     assert model.runs[""].trace.to_dict() != BEFORE.runs[""].trace.to_dict()
     assert view["yaml"] != BEFORE.view()["yaml"]
     assert run_scenario(load_scenario(view["yaml"])).to_dict() == model.runs[""].trace.to_dict()
-    again = eval(view["share"], {"outage_explorer": OutageModel})
+    again = eval(view["share"].partition("; ")[2], {"outage_explorer": OutageModel})
     assert again.settings == model.settings
-    assert again.view() == view
+    assert again.view() == view | {"changed": ""}
 
 
 @pytest.mark.parametrize(
