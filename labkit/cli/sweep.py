@@ -10,12 +10,15 @@ Exit status: 0 when all runs were made, 2 when that cannot be, 130 on Ctrl-C.
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from labkit.scenario import Cell, SweepTable
 
@@ -84,11 +87,13 @@ def run(args: argparse.Namespace) -> int:
     out = args.out if args.out is not None else name_of_file(scenario, vary, seeds)
     begun = _Begun()
     try:
-        with Progress(f"sweep {scenario.name}") as progress:
+        with Progress(f"sweep {scenario.name}") as progress, _heeding_ctrl_c() as interrupted:
 
             def follow(done: int, of: int) -> None:
                 begun.done, begun.of = done, of
                 progress(done, of)
+                if interrupted:
+                    raise KeyboardInterrupt
 
             table = sweep(scenario, vary, seeds=seeds, jobs=args.jobs, out=out, dask=args.dask, progress=follow)
     except KeyboardInterrupt:
@@ -104,6 +109,29 @@ def run(args: argparse.Namespace) -> int:
         _draw(args.plot, table, metrics[0])
         put(f"Picture: {args.plot}")
     return 0
+
+
+@contextmanager
+def _heeding_ctrl_c() -> Iterator[list[int]]:
+    """Note Ctrl-C in a list, for whoever looks between two runs; the second one interrupts at once, wherever it comes.
+
+    An interrupt that comes while Python runs a callback of its own, such as a destructor, is lost; a note is not.
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+        if len(noted) > 1:
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
+        yield noted
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Begun:

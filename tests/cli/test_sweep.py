@@ -161,7 +161,13 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(how: str, status: in
     command += ["--set", "workload.0.rate=20", "--out", "out.jsonl"]
     environ = {**os.environ, "PYTHONPATH": str(Path(labkit.__file__).parents[1])}
     with subprocess.Popen(
-        command, env=environ, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environ,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     ) as process:
         try:
             until(lambda: runs_in(folder / "out.jsonl") >= 5)
@@ -181,7 +187,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(how: str, status: in
         said = re.fullmatch(
             r"labkit: interrupted; (\d+) of 240 runs are in out.jsonl, and the same command goes on from there\n", err
         )
-        assert said is not None
+        assert said is not None, err
         assert int(said[1]) == there
     again = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=100)
     assert (again.returncode, again.stderr) == (0, "")
