@@ -65,8 +65,8 @@ class Event(Protocol):
 class Deadline(Protocol):
     """A limit on the time that a block may take: `async with clock.timeout(2.0): ...` (plain `with` does the same).
 
-    Leaving the block after the limit has cancelled it raises `TimeoutError`; a cancellation that came from outside
-    stays one.
+    Leaving the block after the limit has cancelled it raises `TimeoutError`; a cancellation that came from outside, in
+    the block or shortly before it, stays one.
     """
 
     def expired(self) -> bool:

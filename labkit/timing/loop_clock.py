@@ -36,7 +36,8 @@ class LoopDeadline:
     """A limit on a block, on asyncio; `with` and `async with` both enter it.
 
     Does what `asyncio.timeout` does, for less: calls under one limit end in nearly the order in which they began, so
-    they queue and one timer serves the whole queue, where asyncio pushes and cancels a timer for each call.
+    they queue and one timer serves the whole queue, where asyncio pushes and cancels a timer for each call. One thing
+    differs: a cancellation that is pending as the block begins stays one, where asyncio's takes it for its own.
     """
 
     __slots__ = ("_cancelling", "_clock", "_expired", "_line", "_message", "_seconds", "_task", "_when")
@@ -60,7 +61,12 @@ class LoopDeadline:
         if loop is None or task is None:
             raise ClockError("a timeout can only be entered by a task of a running event loop")
         self._task = task
-        self._cancelling = task.cancelling()
+        cancelling = task.cancelling()
+        # One that is asked for and not yet told comes in the block: the limit must not be taken for it. (Only asyncio's
+        # own tasks can say so, and all loops that are in use have those.)
+        if cancelling and getattr(task, "_must_cancel", False):
+            cancelling -= 1
+        self._cancelling = cancelling
         seconds = self._seconds
         if seconds is not None:
             lines = self._clock._lines_of(loop)
@@ -184,6 +190,13 @@ class LoopClock:
 
     Nothing is bound when it is made, so one may be made at module level and shared; each use belongs to the loop that
     runs at that moment.
+
+    In tests whose library freezes the time (freezegun, time-machine), `time.monotonic()` may stand still while the
+    loop's own `time()` goes on, or the other way round. Then sleeps and limits end, and `now()` has not moved: a breaker
+    stays OPEN for ever, however long one sleeps. Either move the frozen time on by the cooldown (such a library's
+    `tick` or `shift`), or give the middleware `LoopClock(follow_loop=True)`, for which the loop alone counts. Better
+    than both is virtual time, where nothing has to be frozen and an hour costs nothing: `VirtualClock`, or
+    `run_virtual` for code that is written against asyncio.
     """
 
     def __init__(self, *, follow_loop: bool = False) -> None:

@@ -256,7 +256,7 @@ class VirtualDeadline:
         if task is None:
             clock._misused("enter a timeout")
         self._task = task
-        self._cancelling = task._cancelling
+        self._cancelling = task._cancelling - 1 if task._must_cancel else task._cancelling  # as in LoopDeadline
         seconds = line.seconds
         if seconds is not None:
             self._armed = True

@@ -386,6 +386,54 @@ def test_a_cancellation_that_comes_after_the_limit_is_not_taken_for_it(host):
     assert log == [True]
 
 
+@pytest.mark.parametrize("kind", ["zero", "negative", "at now", "two of them"])
+def test_a_cancellation_that_is_pending_is_not_taken_for_the_limit(host, kind):
+    """Asked for before the block and told in it, a cancellation wins over a limit that is over at once."""
+
+    async def victim(clock):
+        async def block(deadline):
+            async with deadline:
+                await clock.event().wait()
+
+        me[0].cancel("from before")
+        if kind == "at now":
+            await block(clock.timeout_at(clock.now()))
+        elif kind == "two of them":
+            async with clock.timeout(0):
+                await block(clock.timeout(0))
+        else:
+            await block(clock.timeout({"zero": 0, "negative": -1.0}[kind]))
+
+    async def main(clock):
+        me.append(clock.start(victim(clock)))
+        with pytest.raises(CancelledError):
+            await me[0]
+        return me[0].cancelled(), me[0].cancelling()
+
+    me = []
+    assert host.run(main) == (True, 1)
+
+
+def test_a_cancellation_that_was_told_before_the_block_leaves_the_limit_its_own(host):
+    """Who swallowed a cancellation earlier, without taking it back, still gets a TimeoutError from a later limit."""
+
+    async def victim(clock):
+        me[0].cancel()
+        with contextlib.suppress(CancelledError):
+            await clock.sleep(0)
+        async with clock.timeout(0):
+            await clock.event().wait()
+
+    async def main(clock):
+        me.append(clock.start(victim(clock)))
+        with pytest.raises(TimeoutError):
+            await me[0]
+        return me[0].cancelling()
+
+    me = []
+    assert host.run(main) == 1
+
+
 @pytest.mark.parametrize("error", [TimeoutError("mine"), ValueError("no"), CancelledError("mine too")])
 def test_the_blocks_own_error_passes_unchanged(host, error):
     """A TimeoutError, any other error, even a CancelledError that the block raised itself is none of the limit's."""

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from labkit.errors import ClockError
-from labkit.timing import LoopClock, run_virtual
+from labkit.config import CircuitBreakerMiddlewareConfig
+from labkit.errors import CircuitBreakerOpenError, ClockError
+from labkit.middleware import CircuitBreakerMiddleware, FunctionMiddlewareChain, FunctionMiddlewareContext
+from labkit.timing import LoopClock, loop_clock, run_virtual
 
 
 def timers() -> list[Any]:
@@ -209,6 +211,49 @@ def test_follow_loop_reads_the_time_of_whatever_loop_runs():
         plain, following = runner.run(main())
     assert following - plain == pytest.approx(1e9, abs=60)
     assert LoopClock(follow_loop=True).now() < 1e9 + plain
+
+
+@pytest.mark.parametrize(
+    ("follow", "frozen_moves_by", "opens_again"), [(False, 0.0, False), (False, 60.0, True), (True, 0.0, True)]
+)
+def test_with_frozen_time_one_clock_has_to_move(monkeypatch, follow, frozen_moves_by, opens_again):
+    """Time frozen, the loop's not: a cooldown ends once the frozen time is moved on, or where the loop is followed."""
+    frozen = [1e6]
+    for module, name in ((time, "monotonic"), (loop_clock, "_monotonic")):  # such a library replaces both
+        monkeypatch.setattr(module, name, lambda: frozen[0])
+
+    class Live(asyncio.SelectorEventLoop):
+        passed = 5e6
+
+        def time(self) -> float:
+            return self.passed
+
+    breaker = CircuitBreakerMiddleware(
+        CircuitBreakerMiddlewareConfig(failure_threshold=1, cooldown_period=60.0), clock=LoopClock(follow_loop=follow)
+    )
+    answers = [ConnectionError("down"), "ok"]
+
+    async def service():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    chain = FunctionMiddlewareChain(middleware=[breaker], context=FunctionMiddlewareContext(name="parts"))
+    call = chain.build_single(service)
+
+    async def main():
+        with pytest.raises(ConnectionError):
+            await call()
+        asyncio.get_running_loop().passed += 60.0
+        frozen[0] += frozen_moves_by
+        try:
+            return await call() == "ok"
+        except CircuitBreakerOpenError:
+            return False
+
+    with asyncio.Runner(loop_factory=Live) as runner:
+        assert runner.run(main()) is opens_again
 
 
 def test_outside_a_loop_the_errors_are_sentences():
