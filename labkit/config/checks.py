@@ -106,6 +106,7 @@ def _check_all(config: StackConfig, report: Report, unsound: Collection[str], no
             _check_hold(config, report, name, middleware)
         _check_endless(config, report, name, middleware)
     _check_budgets(config, report, unsound)
+    _check_shared_budgets(config, report)
     _check_alternatives(config, report)
 
 
@@ -376,6 +377,28 @@ def _check_budgets(config: StackConfig, report: Report, unsound: Collection[str]
                 allowed=f"{_names(budgets)}, or null" if budgets else "the name of a retry_budget, or null",
                 nearest=nearest(retry.budget, budgets),
             )
+
+
+def _check_shared_budgets(config: StackConfig, report: Report) -> None:
+    """Tell of lists in which several retries name one budget."""
+    budgets = [name for name in _budgets(config) if config.middleware[name].enabled]
+    for path, owner, function in _owners(config):
+        first: dict[str, str] = {}
+        for index, name in enumerate(function.middleware):
+            retry = config.middleware.get(name)
+            if not isinstance(retry, RetryMiddlewareConfig) or retry.budget not in budgets or not retry.enabled:
+                continue
+            other = first.setdefault(str(retry.budget), name)
+            if other != name:
+                report.add(
+                    "shared-budget",
+                    f"{owner} lists the retries '{printable(other)}' and '{printable(name)}', which name the same "
+                    f"budget '{printable(str(retry.budget))}': a request earns once for both, and their attempts "
+                    "multiply; list one of them",
+                    config.position(*path, "middleware", index),
+                    severity="warning",
+                    key=name,
+                )
 
 
 # --------------------------------------------------------------------------------------------------------- alternatives

@@ -196,7 +196,12 @@ class RetryMiddlewareConfig(MiddlewareConfig):
     """Settings of labkit's retry (`_type: retry`); the toolkit has none.
 
     The wait before attempt n (the first retry is n = 2) is at most `base_delay * factor ** (n - 2)` seconds, capped at
-    `max_delay`; with full jitter it is drawn evenly from 0 to that, from a generator seeded with `seed`.
+    `max_delay`; with full jitter it is drawn evenly from 0 to that. After an error that has a `retry_after` no attempt
+    is made before that many seconds, whatever `max_delay` says; full jitter comes on top of it. If `time_budget` does
+    not allow it, the retry gives up at once, and so it does for more than a day.
+
+    Without a `seed` each process draws otherwise, so that replicas do not try again in step. In virtual time, where two
+    runs are equal, the seed is then 0, and a scenario gives each replica one of its own.
 
     Raises:
         pydantic.ValidationError: a value breaks a rule, or a key is unknown.
@@ -209,9 +214,13 @@ class RetryMiddlewareConfig(MiddlewareConfig):
     attempts: int = setting(3, COUNT, "Attempts in all, the first call included.", gt=0)
     base_delay: FiniteFloat = setting(0.1, "a number of seconds, 0 or more", "Seconds before the first retry.", ge=0)
     factor: FiniteFloat = setting(2.0, "a number, 1 or more", "By what each wait grows.", ge=1)
-    max_delay: FiniteFloat = setting(10.0, "a number of seconds, 0 or more", "Seconds that no wait exceeds.", ge=0)
+    max_delay: FiniteFloat = setting(
+        10.0, "a number of seconds, 0 or more", "Seconds that no wait of its own exceeds.", ge=0
+    )
     jitter: Literal["full", "none"] = setting("full", "full or none", "Whether a wait is drawn at random.")
-    seed: int = setting(0, "a whole number", "Seed of the generator that draws the waits.")
+    seed: int | None = setting(
+        None, "a whole number, or null", "Seed of the draws; null: each process draws otherwise."
+    )
     time_budget: float | None = setting(
         None, f"{SECONDS}, or null", "Seconds for one operation; no wait begins that would pass them.", gt=0
     )
@@ -336,9 +345,9 @@ class BulkheadMiddlewareConfig(MiddlewareConfig):
 class RetryBudgetMiddlewareConfig(MiddlewareConfig):
     """Settings of labkit's retry budget (`_type: retry_budget`); the toolkit has none.
 
-    No function lists it: a `retry` names it as its `budget`. Every first attempt earns `ratio` tokens, every retry
-    spends one, and without a token nothing is retried. Retries that name the same budget share it, for each function
-    by itself.
+    No function lists it: a `retry` names it as its `budget`. Every request earns `ratio` tokens with its first attempt,
+    every retry spends one, and without a token nothing is retried. Retries that name the same budget share it, for each
+    function by itself; where one function lists several of them, a request still earns once.
 
     Raises:
         pydantic.ValidationError: a value breaks a rule, or a key is unknown.

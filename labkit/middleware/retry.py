@@ -4,13 +4,19 @@ Never retried, whatever the configuration says: an open breaker's rejection (it 
 back-off for it wastes the caller's time), a business rejection (the answer would be the same), a cancellation (nobody
 waits any more). A stream is retried only before its first chunk: what was delivered cannot be taken back.
 
-A retry that names a `budget` asks it before each wait, and gives up with the last error when it is used up.
+Where the error says in its `retry_after` when to come back, no attempt is made before that; `labkit.policies.retry` has
+the rule.
+
+A retry that names a `budget` asks it before each wait, and gives up with the last error when it is used up. A request
+earns once for a budget, however many retries of its chain name it, and however often an outer retry lets an inner one
+begin anew: the inner one's calls are attempts of the outer one, and not requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +24,7 @@ from labkit.errors import BusinessRejection, CircuitBreakerOpenError, Middleware
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.middleware.retry_budget import RetryBudgetMiddleware
 from labkit.policies import GiveUp, RetryPolicy
-from labkit.timing import Clock, LoopClock
+from labkit.timing import Clock, LoopClock, in_virtual_time
 
 if TYPE_CHECKING:
     from labkit.config import RetryMiddlewareConfig
@@ -26,6 +32,54 @@ if TYPE_CHECKING:
 __all__ = ["RetryMiddleware", "RetryReport"]
 
 _NEVER = (CircuitBreakerOpenError, BusinessRejection)
+_VIRTUAL_SEED = 0  # of a retry without a seed, in virtual time
+
+
+class _Request:
+    """A request on its way through a chain, as its retries see it.
+
+    Attributes:
+        context: the chain's; None once the request is over (a task that it started may still carry it).
+        first: the retry that met it first. If it meets one again that it knows, that is a further request: the function
+            calls itself.
+        earned: the budgets that were earned for; None where that is past, since attempts are being repeated.
+    """
+
+    __slots__ = ("context", "earned", "first")
+
+    def __init__(
+        self,
+        context: FunctionMiddlewareContext,
+        first: RetryMiddleware,
+        earned: set[RetryBudgetMiddleware] | None,
+    ) -> None:
+        self.context: FunctionMiddlewareContext | None = context
+        self.first = first
+        self.earned = earned
+
+
+_request: ContextVar[_Request | None] = ContextVar("labkit_retried_request", default=None)
+
+
+class _Within:
+    """Tells the retries further inside which request this is; None: they know, or none of them needs to.
+
+    A class, and no generator: contextlib's would set `__traceback__` on an error that lets nobody set anything.
+    """
+
+    __slots__ = ("_request", "_token")
+
+    def __init__(self, request: _Request | None) -> None:
+        self._request = request
+
+    def __enter__(self) -> None:
+        if self._request is not None:
+            self._token = _request.set(self._request)
+
+    def __exit__(self, *_: object) -> None:
+        if self._request is not None:
+            with suppress(ValueError):  # closed from elsewhere, whose context is another
+                _request.reset(self._token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +132,7 @@ class RetryMiddleware(BoundMiddleware):
             time_budget=config.time_budget,
             retryable=lambda error: isinstance(error, named) and not isinstance(error, _NEVER),
         )
+        self._seeded = config.seed is not None
 
     @property
     def config(self) -> RetryMiddlewareConfig:
@@ -109,6 +164,10 @@ class RetryMiddleware(BoundMiddleware):
         budget: RetryBudgetMiddleware | None,
     ) -> None:
         """Wait before the next attempt, or raise the error with what was tried attached to it."""
+        if not self._seeded:  # not when it is made: which time it will live in shows once it runs
+            self._seeded = True
+            if in_virtual_time():
+                self._policy.draw_from(_VIRTUAL_SEED)
         decision = self._policy.decide(attempt, error, self._clock.now() - began)
         if budget is not None and not isinstance(decision, GiveUp) and not budget.spend(target):
             decision = GiveUp(f"the retry budget of '{target}' is used up")
@@ -120,6 +179,24 @@ class RetryMiddleware(BoundMiddleware):
                 del error  # the error refers to this frame: without this, a cycle for the garbage collector
         waits.append(decision.seconds)
         await self._clock.sleep(decision.seconds)
+
+    def _entered(
+        self, context: FunctionMiddlewareContext, target: str, budget: RetryBudgetMiddleware
+    ) -> _Request | None:
+        """Earn for the budget, once a request; gives the request if it is this retry that met it first."""
+        known = _request.get()
+        if known is None or known.context is not context or known.first is self:
+            budget.earn(target)
+            return _Request(context, self, {budget})
+        if known.earned is not None and budget not in known.earned:
+            known.earned.add(budget)
+            budget.earn(target)
+        return None
+
+    def _repeated(self, context: FunctionMiddlewareContext) -> _Request | None:
+        """The request whose attempts are now repeated, if nobody further outside has told of it."""
+        known = _request.get()
+        return _Request(context, self, None) if known is None or known.context is not context else None
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         # Without a budget nobody needs to know when the operation began, and the common case reads no clock.
@@ -137,15 +214,21 @@ class RetryMiddleware(BoundMiddleware):
                 if not retryable(error):
                     raise
                 failed = [error]  # in a list that is emptied: an error held in its own frame is a cycle
-            return await again(failed, began, call_next, args, kwargs, target, budget)
+            return await again(failed, began, call_next, args, kwargs, context, budget)
 
         if budget is None:
             return call
-        earn = budget.earn
+        entered = self._entered
 
         async def earning(*args: Any, **kwargs: Any) -> Any:
-            earn(target)
-            return await call(*args, **kwargs)
+            request = entered(context, target, budget)
+            if request is None:
+                return await call(*args, **kwargs)
+            try:
+                with _Within(request):
+                    return await call(*args, **kwargs)
+            finally:
+                request.context = None
 
         return earning
 
@@ -156,17 +239,23 @@ class RetryMiddleware(BoundMiddleware):
         call_next: CallNext,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        target: str,
+        context: FunctionMiddlewareContext,
         budget: RetryBudgetMiddleware | None,
     ) -> Any:
         attempt, waits = 1, list[float]()
-        while True:
-            await self._wait_or_raise(attempt, failed.pop(), began, waits, target, budget)
-            attempt += 1
-            try:
-                return await call_next(*args, **kwargs)
-            except Exception as error:
-                failed.append(error)
+        request = self._repeated(context)
+        try:
+            with _Within(request):
+                while True:
+                    await self._wait_or_raise(attempt, failed.pop(), began, waits, context.name, budget)
+                    attempt += 1
+                    try:
+                        return await call_next(*args, **kwargs)
+                    except Exception as error:
+                        failed.append(error)
+        finally:
+            if request is not None:
+                request.context = None
 
     def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
         clock, retryable = self._clock, self._policy.retryable
@@ -174,29 +263,39 @@ class RetryMiddleware(BoundMiddleware):
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             began = clock.now()
-            if budget is not None:
-                budget.earn(target)
+            request = None if budget is None else self._entered(context, target, budget)
             attempt, waits = 1, list[float]()
-            while True:
-                delivered = False
-                try:
-                    async with closing(call_next(*args, **kwargs)) as chunks:
-                        async for chunk in chunks:
+            try:
+                while True:
+                    delivered = False
+                    try:
+                        async with closing(call_next(*args, **kwargs)) as chunks:
+                            try:
+                                with _Within(request):  # until the first chunk; from then on nothing is begun anew
+                                    chunk = await anext(chunks)
+                            except StopAsyncIteration:
+                                return
                             delivered = True
                             yield chunk
-                    return
-                except Exception as latest:
-                    if attempt == 1 and not retryable(latest):  # as with single calls
-                        raise
-                    if delivered:
-                        _attach(latest, RetryReport(attempt, tuple(waits), "a chunk had been delivered"))
-                        raise
-                    error = latest
-                try:
-                    await self._wait_or_raise(attempt, error, began, waits, target, budget)
-                finally:
-                    del error
-                attempt += 1
+                            async for chunk in chunks:
+                                yield chunk
+                        return
+                    except Exception as latest:
+                        if attempt == 1 and not retryable(latest):  # as with single calls
+                            raise
+                        if delivered:
+                            _attach(latest, RetryReport(attempt, tuple(waits), "a chunk had been delivered"))
+                            raise
+                        error = latest
+                    try:
+                        await self._wait_or_raise(attempt, error, began, waits, target, budget)
+                    finally:
+                        del error
+                    attempt += 1
+                    request = request or self._repeated(context)
+            finally:
+                if request is not None:
+                    request.context = None
 
         return stream
 

@@ -9,6 +9,9 @@ It is defined among the middleware and named by a retry, not listed by a functio
 Why so. The retry alone knows which attempt it makes, and it has to ask before it waits: a middleware further inside
 could recognise a second attempt only by a mark left in the context, would come after the back-off had been waited for
 nothing, and would take the first call of another function that is made within a retried one for a retry of its own.
+
+A request earns once, with its first attempt. Two retries of one function that name one budget share what it earns, and
+an outer retry's further attempts earn nothing anew for an inner one.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class RetryBudgetEvent(NamedTuple):
 class RetryBudgetMiddleware(BoundMiddleware):
     """Allows retries up to a share of the requests. Listed by a function, it passes every call on.
 
-    Tokens are kept per instance and per `context.name` of the retry that asks.
+    Tokens are kept per instance and per `context.name` of the retry that asks; of the targets whose bucket differs from
+    a fresh one, for the ten thousand that were used last.
 
     Args:
         config: its fields.
@@ -87,7 +91,7 @@ class RetryBudgetMiddleware(BoundMiddleware):
         return self._heard.add(listener, traffic)
 
     def earn(self, target: str) -> None:
-        """A first attempt is made."""
+        """A request is made; once for each, however many retries of its chain name this budget."""
         self._policy.earn(target)
 
     def spend(self, target: str) -> bool:

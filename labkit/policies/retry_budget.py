@@ -5,6 +5,10 @@ stretch of traffic with n first attempts at most `max_tokens + ratio * n` were r
 in an outage the dependency sees little more than the requests themselves. A minimum of retries per second is left out
 on purpose: it would let idle callers, who are many, retry into an outage all the same, and the bucket would need the
 time. What a quiet target needs, the bucket holds: it starts with `initial_tokens`.
+
+How it is stored. A bucket that is as full as a fresh one is not kept. Of the others at most `max_targets` are, and the
+one that was used least recently goes first: names that are used once, as those that come from a request, do not pile
+up, and whoever comes back after so many others begins with a fresh bucket.
 """
 
 from __future__ import annotations
@@ -45,9 +49,10 @@ class RetryBudgetPolicy:
         ratio: tokens that a first attempt earns, above 0 and at most 1.
         max_tokens: what a bucket holds, 1 or more.
         initial_tokens: what it starts with, from 0 to `max_tokens`; None: full.
+        max_targets: how many buckets are kept that differ from a fresh one, above 0.
 
     Attributes:
-        entries: what is in each bucket that differs from a fresh one, in millionths.
+        entries: what is in each bucket that differs from a fresh one, in millionths; least recently used first.
 
     Example:
         >>> policy = RetryBudgetPolicy(ratio=0.5, max_tokens=1)
@@ -57,19 +62,26 @@ class RetryBudgetPolicy:
         True
     """
 
-    __slots__ = ("_initial", "_max", "_ratio", "entries")
+    __slots__ = ("_initial", "_max", "_ratio", "entries", "max_targets")
 
-    def __init__(self, ratio: float = 0.1, max_tokens: float = 10.0, initial_tokens: float | None = None) -> None:
+    def __init__(
+        self,
+        ratio: float = 0.1,
+        max_tokens: float = 10.0,
+        initial_tokens: float | None = None,
+        *,
+        max_targets: int = 10_000,
+    ) -> None:
         self._ratio = round(ratio * _TOKEN)
         self._max = round(max_tokens * _TOKEN)
         self._initial = self._max if initial_tokens is None else round(initial_tokens * _TOKEN)
+        self.max_targets = max_targets
         self.entries: dict[str, int] = {}
 
     def earn(self, target: str) -> None:
-        """A first attempt is made."""
+        """A request is made."""
         tokens = self.entries.get(target, self._initial)
-        if tokens < self._max:
-            self._keep(target, min(self._max, tokens + self._ratio))
+        self._keep(target, min(self._max, tokens + self._ratio))
 
     def spend(self, target: str) -> bool:
         """Take a token for a retry; False when there is none, and then there must be no retry."""
@@ -84,7 +96,9 @@ class RetryBudgetPolicy:
         return RetryBudgetSnapshot(self.entries.get(target, self._initial) / _TOKEN)
 
     def _keep(self, target: str, tokens: int) -> None:
-        if tokens == self._initial:
-            self.entries.pop(target, None)
-        else:
-            self.entries[target] = tokens
+        entries = self.entries
+        entries.pop(target, None)  # and to the end, as the one that was used last
+        if tokens != self._initial:
+            entries[target] = tokens
+            if len(entries) > self.max_targets:
+                del entries[next(iter(entries))]

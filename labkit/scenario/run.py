@@ -445,7 +445,7 @@ def _derived(seed: int, what: str) -> int:
 def _with_seeds(config: StackConfig, seed: int, replica: int) -> StackConfig:
     """The same stack, with another seed for whatever draws on each replica."""
     changed = {
-        name: one.model_copy(update={"seed": _derived(seed, f"{getattr(one, 'seed', 0)}/{replica}/{name}")})
+        name: one.model_copy(update={"seed": _derived(seed, f"{getattr(one, 'seed', None) or 0}/{replica}/{name}")})
         for name, one in config.middleware.items()
         if "seed" in type(one).model_fields
     }

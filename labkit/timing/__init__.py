@@ -10,6 +10,7 @@ from labkit.timing.clock import Clock, Deadline, Event, Task
 from labkit.timing.loop_clock import LoopClock
 from labkit.timing.virtual_clock import VirtualClock, VirtualTask
 from labkit.timing.virtual_loop import VirtualLoop, run_virtual
+from labkit.timing.virtual_time import in_virtual_time
 
 __all__ = [
     "Clock",
@@ -20,5 +21,6 @@ __all__ = [
     "VirtualClock",
     "VirtualLoop",
     "VirtualTask",
+    "in_virtual_time",
     "run_virtual",
 ]

@@ -191,11 +191,11 @@ class LoopClock:
     Nothing is bound when it is made, so one may be made at module level and shared; each use belongs to the loop that
     runs at that moment.
 
-    In tests whose library freezes the time (freezegun, time-machine), `time.monotonic()` may stand still while the
-    loop's own `time()` goes on, or the other way round. Then sleeps and limits end, and `now()` has not moved: a breaker
-    stays OPEN for ever, however long one sleeps. Either move the frozen time on by the cooldown (such a library's
-    `tick` or `shift`), or give the middleware `LoopClock(follow_loop=True)`, for which the loop alone counts. Better
-    than both is virtual time, where nothing has to be frozen and an hour costs nothing: `VirtualClock`, or
+    In tests whose library freezes the time (freezegun with `real_asyncio=True`, say), `time.monotonic()` stands still
+    while the loop's own `time()` goes on. Sleeps and limits end then, but `now()` has not moved: a breaker stays OPEN
+    however long one sleeps. Either move the frozen time on by the cooldown (such a library's `tick` or `shift`), or
+    give the middleware `LoopClock(follow_loop=True)`, for which the loop alone counts. Better than both is virtual
+    time, where nothing has to be frozen and an hour costs nothing: `VirtualClock`, or
     `run_virtual` for code that is written against asyncio.
     """
 

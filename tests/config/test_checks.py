@@ -16,11 +16,13 @@ from labkit.config import (
     FallbackMiddlewareConfig,
     Finding,
     FunctionConfig,
+    RetryBudgetMiddlewareConfig,
     RetryMiddlewareConfig,
     StackConfig,
     TimeoutMiddlewareConfig,
     check_alternatives,
     check_stack,
+    load_stack_config,
 )
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(labkit.__file__).parents[1])}
@@ -192,3 +194,39 @@ def test_a_check_needs_no_yaml() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert done.stdout.strip() == "False"
+
+
+def test_two_retries_of_one_list_that_name_one_budget_are_told() -> None:
+    """A warning with its line for the second of them; two budgets, two lists and what is disabled are no concern."""
+    text = """
+middleware:
+  shared: {_type: retry_budget}
+  outer: {_type: retry, budget: shared}
+  inner: {_type: retry, budget: shared}
+functions:
+  parts: {_type: p, middleware: [outer, inner]}
+"""
+    (finding,) = load_stack_config(text).warnings
+    assert str(finding) == (
+        "<text>:7: warning: function 'parts' lists the retries 'outer' and 'inner', which name the same budget "
+        "'shared': a request earns once for both, and their attempts multiply; list one of them"
+    )
+    assert (finding.code, finding.key) == ("shared-budget", "inner")
+    for harmless in (
+        text.replace("inner: {_type: retry, budget: shared}", "inner: {_type: retry, budget: shared, enabled: false}"),
+        text.replace("retry_budget", "retry_budget, enabled: false"),
+        text.replace("inner: {_type: retry, budget: shared}", "inner: {_type: retry}"),
+        text.replace("[outer, inner]", "[outer]") + "  other: {_type: q, middleware: [inner]}\n",
+        text.replace("[outer, inner]", "[outer, outer]").replace("  inner: {_type: retry, budget: shared}\n", ""),
+    ):
+        assert "shared-budget" not in [finding.code for finding in load_stack_config(harmless).warnings]
+
+
+def test_a_budget_that_is_shared_twice_is_no_refusal() -> None:
+    """A stack of such retries can be built: what it does is right, if hardly what was meant."""
+    stack = StackConfig(
+        {name: RetryMiddlewareConfig(budget="shared") for name in ("a", "b")}
+        | {"shared": RetryBudgetMiddlewareConfig()},
+        {"parts": FunctionConfig("s", ["a", "b"])},
+    )
+    assert [finding.severity for finding in check_stack(stack)] == ["warning"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from asyncio import CancelledError
 from collections.abc import AsyncIterator
@@ -9,10 +10,17 @@ from typing import Any
 
 import pytest
 
-from labkit.config import RetryBudgetMiddlewareConfig
-from labkit.errors import BusinessRejection, CircuitBreakerOpenError, DependencyError
-from labkit.middleware import RetryBudgetMiddleware, RetryReport
+from labkit.config import RetryBudgetMiddlewareConfig, RetryMiddlewareConfig
+from labkit.errors import (
+    BusinessRejection,
+    CircuitBreakerOpenError,
+    DependencyError,
+    OverloadedError,
+    RateLimitedError,
+)
+from labkit.middleware import FunctionMiddlewareContext, RetryBudgetMiddleware, RetryMiddleware, RetryReport, Stack
 from labkit.policies.retry import TRANSITIONS
+from labkit.timing import LoopClock, VirtualClock, run_virtual
 
 
 def down() -> DependencyError:
@@ -171,6 +179,83 @@ def test_a_seed_decides_the_waits(bench: Any) -> None:
     bench.run(main())
 
 
+AGAIN = """
+middleware: {again: {_type: retry, attempts: 6, base_delay: 1}}
+functions: {parts: {_type: parts, middleware: [again]}}
+"""
+
+
+@pytest.mark.parametrize("host", ["virtual clock", "virtual loop"])
+def test_without_a_seed_virtual_time_is_the_same_each_time(host: str) -> None:
+    """A retry without a seed waits alike in every run in virtual time, as with the seed 0."""
+
+    async def fails() -> None:
+        raise down()
+
+    async def main(stack: Stack) -> tuple[float, ...]:
+        try:
+            await stack.call("parts")
+        except DependencyError as error:
+            return error.retry_report.waits  # type: ignore[attr-defined,no-any-return]
+        return ()
+
+    def waits(text: str) -> tuple[float, ...]:
+        clock = VirtualClock() if host == "virtual clock" else LoopClock()
+        coroutine = main(Stack.load(text, services={"parts": fails}, clock=clock))
+        return clock.run(coroutine) if isinstance(clock, VirtualClock) else run_virtual(coroutine)
+
+    assert waits(AGAIN) == waits(AGAIN) == waits(AGAIN.replace("attempts", "seed: 0, attempts"))
+    assert waits(AGAIN) != waits(AGAIN.replace("attempts", "seed: 1, attempts"))
+
+
+def test_without_a_seed_replicas_do_not_wait_in_step() -> None:
+    """In real time each retry without a seed waits otherwise than all others; with a seed, as the seed says."""
+
+    async def waits(seed: int | None) -> tuple[float, ...]:
+        retry = RetryMiddleware(RetryMiddlewareConfig(attempts=5, base_delay=1e-9, seed=seed))
+        call = retry._single(fails, FunctionMiddlewareContext(name="parts"))
+        try:
+            await call()
+        except DependencyError as error:
+            return error.retry_report.waits  # type: ignore[attr-defined,no-any-return]
+        return ()
+
+    async def fails() -> None:
+        raise down()
+
+    async def main() -> None:
+        assert len({await waits(None) for _ in range(10)}) == 10
+        assert len({await waits(0) for _ in range(10)}) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["single", "stream"])
+def test_it_comes_back_when_it_was_told_to(bench: Any, mode: str) -> None:
+    """After a 429 that says 30 seconds the second attempt is made at 30, a stream's too."""
+    retry, late = bench.retry(3), RateLimitedError("too many calls", 30.0)
+
+    async def main() -> Any:
+        if mode == "single":
+            return await bench.single(retry, service=bench.script(late, down(), "ok"))()
+        return (await bench.read(bench.stream(retry, service=bench.streams((late,), (down(),), ("ok",)))()))[0]
+
+    assert bench.run(main()) == "ok"
+    assert (bench.calls, bench.now()) == (3, 32.0)
+
+
+def test_it_gives_up_at_once_where_that_is_too_late(bench: Any) -> None:
+    """A time budget of 10 seconds does not wait for 30: the error is passed on now, with the reason."""
+    late = RateLimitedError("too many calls", 30.0)
+
+    async def main() -> Any:
+        return await bench.get(bench.single(bench.retry(3, time_budget=10.0), service=bench.script(late))())
+
+    error = bench.run(main())
+    assert (error is late, bench.now()) == (True, 0.0)
+    assert error.retry_report == RetryReport(1, (), "the next wait would pass the time budget of 10 s")
+
+
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
@@ -327,6 +412,9 @@ def test_each_row_of_the_table_happens(bench: Any) -> None:
             ("ATTEMPTING", "failure", "the wait would pass time_budget"): await count(
                 call(bench.retry(3, time_budget=0.5), down())
             ),
+            ("ATTEMPTING", "failure", "retry_after is more than a day"): await count(
+                call(bench.retry(3), OverloadedError("full", 1e6))
+            ),
             ("ATTEMPTING", "failure", "the retry budget is used up"): await count(call(penniless(), down())),
             ("ATTEMPTING", "failure", "a chunk was delivered"): await count(after_a_chunk()),
             ("ATTEMPTING", "cancelled", ""): await count(cancelled(bench.hangs)),
@@ -342,6 +430,7 @@ def test_each_row_of_the_table_happens(bench: Any) -> None:
         ("KeyError", 1),
         ("DependencyError", 2),
         ("DependencyError", 1),
+        ("OverloadedError", 1),
         ("DependencyError", 1),
         ("DependencyError", 1),
         ("CancelledError", 1),

@@ -142,6 +142,122 @@ def test_what_is_told(bench: Any) -> None:
     assert [event.kind for event in quiet] == ["rejected", "rejected"]
 
 
+# -- several retries of one chain ----------------------------------------------------------------------------------------
+
+
+def several(bench: Any, *budgets: RetryBudgetMiddleware | None, mode: str = "single", **fields: Any) -> Any:
+    """A function behind retries, outermost first, of which each names a budget or none; gives its outcome a call."""
+    fields = {"attempts": 2, "base_delay": 0.0, "jitter": "none", **fields}
+    retries = [
+        RetryMiddleware(
+            RetryMiddlewareConfig(**fields, budget=None if one is None else "shared"), clock=bench.clock, budget=one
+        )
+        for one in budgets
+    ]
+
+    def call(*answers: Any) -> Any:
+        if mode == "single":
+            return bench.get(bench.single(*retries, service=bench.script(*answers))())
+        return bench.read(bench.stream(*retries, service=bench.streams(*((one,) for one in answers)))())
+
+    return call
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_request_earns_once_for_all_retries_of_its_chain(bench: Any, mode: str, count: int) -> None:
+    """Ten requests at a tenth earn one token, through one retry, two or three that name the budget."""
+    shared = budget(bench, ratio=0.1, initial_tokens=0)
+    call = several(bench, *[shared] * count, mode=mode)
+
+    async def main() -> None:
+        for _ in range(10):
+            await call("ok")
+
+    bench.run(main())
+    assert shared.snapshot("parts").tokens == 1.0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("outer", ["shared", "another", None])
+def test_an_inner_retry_earns_nothing_when_it_is_begun_anew(bench: Any, mode: str, outer: str | None) -> None:
+    """Each request is tried twice from outside, and each time twice from inside: the inner budget earns once for it."""
+    inner = budget(bench, ratio=0.1, max_tokens=99, initial_tokens=50)
+    another = budget(bench, ratio=1.0, max_tokens=99)
+    call = several(bench, {"shared": inner, "another": another, None: None}[outer], inner, mode=mode)
+
+    async def main() -> None:
+        for _ in range(9):
+            await call(*(down() for _ in range(4)))
+
+    bench.run(main())
+    assert bench.calls == 36
+    assert inner.snapshot("parts").tokens == 50 + 0.9 - (27 if outer == "shared" else 18)
+
+
+def test_different_budgets_of_one_chain_earn_each_for_itself(bench: Any) -> None:
+    """A request earns once for each budget that its retries name."""
+    one, other = (budget(bench, ratio=0.1, initial_tokens=0) for _ in range(2))
+    call = several(bench, one, other, one)
+
+    async def main() -> None:
+        for _ in range(5):
+            await call("ok")
+
+    bench.run(main())
+    assert (one.snapshot("parts").tokens, other.snapshot("parts").tokens) == (0.5, 0.5)
+
+
+def test_what_is_called_from_within_is_a_request_of_its_own(bench: Any) -> None:
+    """A function that calls itself, another that it calls, and a task that outlives its request each earn."""
+    config = StackConfig(
+        {name: RetryMiddlewareConfig(budget="shared") for name in ("outer", "inner")}
+        | {"shared": RetryBudgetMiddlewareConfig(ratio=0.1, initial_tokens=0)},
+        {name: FunctionConfig(name, ["outer", "inner"]) for name in ("parts", "documents")},
+    )
+    tasks: list[Any] = []
+
+    async def parts(depth: int) -> None:
+        if depth:
+            await stack.call("parts", depth - 1)
+            await stack.call("documents")
+            tasks.append(bench.start(later()))
+
+    async def documents() -> None: ...
+
+    async def later() -> None:
+        await bench.sleep(5.0)
+        await stack.call("parts", 0)
+
+    stack = Stack(config, {"parts": parts, "documents": documents}, bench.clock)
+
+    async def main() -> None:
+        await stack.call("parts", 2)
+        for task in tasks:
+            await task
+
+    bench.run(main())
+    shared = stack.middleware["shared"]
+    assert isinstance(shared, RetryBudgetMiddleware)
+    assert shared.snapshot("parts").tokens == 0.5  # three in each other, two later
+    assert shared.snapshot("documents").tokens == 0.2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_requests_at_once_are_told_apart(bench: Any, mode: str) -> None:
+    """Ten requests in flight at the same time, each tried anew from outside, earn ten times."""
+    shared = budget(bench, ratio=0.1, max_tokens=99, initial_tokens=50)
+    call = several(bench, None, shared, mode=mode, base_delay=1.0)
+
+    async def main() -> None:
+        for task in [bench.start(call(down(), down(), "ok")) for _ in range(10)]:
+            await task
+
+    bench.run(main())
+    assert bench.calls == 30
+    assert shared.snapshot("parts").tokens == 50 + 1 - 10
+
+
 # -- in a stack --------------------------------------------------------------------------------------------------------
 
 YAML = """

@@ -64,6 +64,45 @@ def test_a_bucket_like_a_fresh_one_takes_no_memory(initial: float | None) -> Non
     assert ("t" in budget.entries) is (budget.snapshot("t").tokens != fresh)
 
 
+@pytest.mark.parametrize("initial", [None, 0.5])
+def test_names_that_are_used_once_do_not_pile_up(initial: float | None) -> None:
+    """Of a hundred thousand targets the budget keeps ten thousand, the last ones, whether they earned or spent."""
+    budget = RetryBudgetPolicy(initial_tokens=initial)
+    for number in range(100_000):
+        budget.earn(f"target {number}")
+        budget.spend(f"target {number}")
+    assert list(budget.entries) == [f"target {number}" for number in range(90_000, 100_000)]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=80),
+    st.sampled_from([None, 0, 1]),
+    st.integers(1, 4),
+)
+def test_the_least_recently_used_is_forgotten(
+    steps: list[tuple[str, bool]], initial: float | None, max_targets: int
+) -> None:
+    """As long as no more targets are used than are kept, nothing is forgotten; of more, the last ones never are."""
+    whole = RetryBudgetPolicy(0.5, 2, initial)
+    bounded = RetryBudgetPolicy(0.5, 2, initial, max_targets=max_targets)
+    recent: list[str] = []
+    left: dict[str, float] = {}
+    for target, retry in steps:
+        if retry:
+            whole.spend(target)
+            if not bounded.spend(target):
+                continue
+        else:
+            whole.earn(target)
+            bounded.earn(target)
+        recent = [target, *(one for one in recent if one != target)]
+        left[target] = bounded.snapshot(target).tokens
+        assert len(bounded.entries) <= max_targets
+        assert all(bounded.snapshot(one).tokens == left[one] for one in recent[:max_targets])
+        if len(recent) <= max_targets:
+            assert bounded.entries == whole.entries
+
+
 @given(ratio=RATIOS, cap=st.integers(1, 5), share=st.floats(0, 1), steps=STEPS)
 def test_retries_are_a_share_of_requests(ratio: float, cap: int, share: float, steps: list[str]) -> None:
     """In any stretch of any history the retries are at most the cap and `ratio` times the first attempts."""
