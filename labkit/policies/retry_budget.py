@@ -13,6 +13,7 @@ up, and whoever comes back after so many others begins with a fresh bucket.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 from labkit.policies._machine import Transition
@@ -76,7 +77,7 @@ class RetryBudgetPolicy:
         self._max = round(max_tokens * _TOKEN)
         self._initial = self._max if initial_tokens is None else round(initial_tokens * _TOKEN)
         self.max_targets = max_targets
-        self.entries: dict[str, int] = {}
+        self.entries: OrderedDict[str, int] = OrderedDict()
 
     def earn(self, target: str) -> None:
         """A request is made."""
@@ -97,8 +98,10 @@ class RetryBudgetPolicy:
 
     def _keep(self, target: str, tokens: int) -> None:
         entries = self.entries
-        entries.pop(target, None)  # and to the end, as the one that was used last
-        if tokens != self._initial:
+        if tokens == self._initial:
+            entries.pop(target, None)
+        else:
             entries[target] = tokens
+            entries.move_to_end(target)
             if len(entries) > self.max_targets:
-                del entries[next(iter(entries))]
+                entries.popitem(last=False)

@@ -142,7 +142,7 @@ def test_what_is_told(bench: Any) -> None:
     assert [event.kind for event in quiet] == ["rejected", "rejected"]
 
 
-# -- several retries of one chain ----------------------------------------------------------------------------------------
+# -- several retries of one chain --------------------------------------------------------------------------------------
 
 
 def several(bench: Any, *budgets: RetryBudgetMiddleware | None, mode: str = "single", **fields: Any) -> Any:
