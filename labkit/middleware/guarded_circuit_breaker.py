@@ -196,7 +196,9 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
         finally:
             if held is None:
                 policy.settle(target, permit, Outcome.CANCELLED, clock.now())
-        if held is not None and not policy.holds(target, permit):  # forced, or held up for longer than the hold
+        # Forced meanwhile, or held up for longer than the hold or than the lease lasts.
+        if held is not None and not (policy.holds(target, permit) and held.decides()):
+            policy.settle(target, permit, Outcome.CANCELLED, clock.now())
             await held.give_back()
             held = None
         if held is None:
@@ -260,7 +262,7 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                 kind = "failed"
                 raise
             finally:
-                if held is not None and held.lapsed:
+                if held is not None and not held.decides():
                     kind = "cancelled"
                 settle(target, permit, kind)
                 if held is not None:
@@ -340,7 +342,7 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                     kind = "failed"
                 raise
             finally:
-                if held is not None and held.lapsed:
+                if held is not None and not held.decides():
                     kind = "cancelled"
                 self._settle(target, permit, kind)
                 if held is not None:

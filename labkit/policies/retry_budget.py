@@ -82,7 +82,10 @@ class RetryBudgetPolicy:
     def earn(self, target: str) -> None:
         """A request is made."""
         tokens = self.entries.get(target, self._initial)
-        self._keep(target, min(self._max, tokens + self._ratio))
+        if tokens < self._max:
+            self._keep(target, min(self._max, tokens + self._ratio))
+        elif target in self.entries:
+            self.entries.move_to_end(target)
 
     def spend(self, target: str) -> bool:
         """Take a token for a retry; False when there is none, and then there must be no retry."""

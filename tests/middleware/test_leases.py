@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from labkit.middleware import (
 )
 from labkit.middleware.leases import make_lease_store
 from labkit.policies import Lease
-from labkit.timing import LoopClock, VirtualClock
+from labkit.timing import LoopClock, VirtualClock, run_virtual
 
 LIFE = 0.3  # seconds; short where a test waits for a lease to lapse
 
@@ -212,6 +213,93 @@ async def eventually(ask: Callable[[], Coroutine[Any, Any, Lease | None]]) -> Le
             await asyncio.sleep(0.02)
 
 
+async def opened(store: LeaseStore, key: str, service: Callable[[], Any]) -> tuple[Any, Callable[..., Any]]:
+    """A breaker that has opened, whose cooldown is over and whose probes need the store's lease, and its call."""
+    config = GuardedCircuitBreakerMiddlewareConfig(failure_threshold=1, cooldown_period=1e-9, probe_lease="probe")
+    lease = ProbeLease(store, name="probe", time_to_live=LIFE, acquire_timeout=10.0)
+    breaker = GuardedCircuitBreakerMiddleware(config, lease=lease)
+    failing = True
+
+    async def behind() -> Any:
+        if failing:
+            raise DependencyError("down")
+        return await service()
+
+    chain = FunctionMiddlewareChain(middleware=[breaker], context=FunctionMiddlewareContext(name=key))
+    call = chain.build_single(behind)
+    with pytest.raises(DependencyError):
+        await call()
+    failing = False
+    return breaker, call
+
+
+@pytest.mark.parametrize("answer", ["ok", DependencyError("down")], ids=["ok", "error"])
+def test_a_probe_that_blocked_its_loop_past_the_lease_decides_nothing(make: Make, key: str, answer: Any) -> None:
+    """Another took the lapsed lease while the loop stood still: the first's outcome changes no state, and is passed on.
+
+    Nothing on the first's loop could notice: its keeper had no turn.
+    """
+
+    async def service() -> Any:
+        other: list[Lease] = []
+        thread = threading.Thread(
+            target=lambda: other.append(
+                asyncio.run(eventually(lambda: make().acquire(f"probe/{key}", "somebody else", 60.0)))
+            )
+        )
+        thread.start()
+        thread.join(30.0)  # and so nothing else runs on this loop until the other has the lease
+        assert other
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def main() -> None:
+        breaker, call = await opened(make(), key, service)
+        told: list[BreakerEvent] = []
+        breaker.listen(told.append)
+        found: Any = None
+        async with asyncio.timeout(60.0):
+            while found is None:
+                try:
+                    found = await call()
+                except DependencyError as error:
+                    found = error
+                except (CircuitBreakerOpenError, LeaseError):  # this machine stood still before the probe began
+                    await asyncio.sleep(0.02)
+        assert found is answer
+        snapshot = breaker.snapshot(key)
+        assert (str(snapshot.state), snapshot.probing) == ("HALF_OPEN", False)
+        assert [event.kind for event in told[-2:]] == ["admitted", "cancelled"]
+        assert await got(call()) is CircuitBreakerOpenError  # the other has it still
+
+    asyncio.run(main())
+
+
+# -- what a Redis server may forget ------------------------------------------------------------------------------------
+
+
+def test_a_redis_server_that_was_emptied_gives_a_second_lease_and_renews_no_first(redis_url: str, key: str) -> None:
+    """After FLUSHALL the key is free and tokens begin anew; the first owner can neither renew nor release it."""
+    from redis.asyncio import Redis
+
+    async def main() -> None:
+        one, other = (make_lease_store(RedisLeaseConfig(url=redis_url, acquire_timeout=10.0)) for _ in range(2))
+        async with Redis.from_url(redis_url) as server:
+            await server.flushall()
+            first = await one.acquire(key, "a", 60.0)
+            assert first is not None
+            await server.flushall()
+        second = await other.acquire(key, "b", 60.0)
+        assert second is not None
+        assert second.token == first.token
+        assert await one.renew(first) is None
+        assert await one.release(first) is False
+        assert await one.acquire(key, "c", 60.0) is None
+
+    asyncio.run(main())
+
+
 # -- what cannot be reached --------------------------------------------------------------------------------------------
 
 
@@ -367,6 +455,103 @@ def test_a_long_probe_keeps_its_lease() -> None:
 
     replicas.run(main)
     assert replicas.peak == 1
+
+
+@pytest.mark.parametrize("fails_at", [None, 10.0])
+def test_a_lease_is_renewed_at_half_of_its_time_again_and_again(fails_at: float | None) -> None:
+    """A lease of 10 s is renewed every 5 s, not the first time alone; after a renewal that failed, soon again."""
+    asked: list[float] = []
+
+    class Counting(MemoryLeaseStore):
+        async def renew(self, lease: Lease) -> Lease | None:
+            asked.append(self._clock.now() - began)
+            if asked[-1] == fails_at:
+                raise LeaseError("cut off")
+            return await super().renew(lease)
+
+    store = Counting()
+    replicas = Replicas(store, count=1, time_to_live=10.0)
+    store._clock = replicas.clock
+    began = 10.0  # the cooldown
+
+    async def main() -> None:
+        assert await replicas.calls[0]("ok", 33.0) == "ok"
+
+    replicas.run(main)
+    assert asked == ([5, 10, 15, 20, 25, 30] if fails_at is None else [5, 10, 11.25, 16.25, 21.25, 26.25, 31.25])
+
+
+@pytest.mark.parametrize("kind", ["single", "stream"])
+@pytest.mark.parametrize(("blocked", "state"), [(3.9, "CLOSED"), (4.0, "HALF_OPEN")])
+def test_the_time_decides_and_not_whether_somebody_noticed(kind: str, blocked: float, state: str) -> None:
+    """A loop that stands still for all of the lease's 4 s and then gives the answer at once: it counts no more."""
+    clock = LoopClock()
+    config = GuardedCircuitBreakerMiddlewareConfig(failure_threshold=1, cooldown_period=10.0, probe_lease="probe")
+    lease = ProbeLease(MemoryLeaseStore(clock), time_to_live=4.0, clock=clock)
+    breaker = GuardedCircuitBreakerMiddleware(config, clock=clock, lease=lease)
+    chain = FunctionMiddlewareChain(middleware=[breaker], context=FunctionMiddlewareContext(name="parts"))
+    failing = True
+
+    async def service() -> str:
+        if failing:
+            raise DependencyError("down")
+        asyncio.get_running_loop()._virtual_now += blocked  # type: ignore[attr-defined]  # as time.sleep() would
+        return "ok"
+
+    async def chunks() -> Any:
+        yield await service()
+
+    async def main() -> None:
+        nonlocal failing
+        call, stream = chain.build_single(service), chain.build_stream(chunks)
+        assert await got(call()) is DependencyError
+        await clock.sleep(10.0)
+        failing = False
+        if kind == "single":
+            assert await call() == "ok"
+        else:
+            try:
+                assert [chunk async for chunk in stream()] == ["ok"]
+            except LeaseError:  # the loop had its turn between the chunk and the end, and ended it
+                assert blocked >= 4.0
+        assert (str(breaker.snapshot("parts").state), breaker.snapshot("parts").probing) == (state, False)
+
+    run_virtual(main())
+
+
+def test_a_stream_that_outlasted_its_hold_and_gave_the_lease_back_decides_nothing() -> None:
+    """Once the lease is given back another process may probe: what the stream comes to says nothing any more."""
+    replicas = Replicas(count=1)
+
+    async def main() -> None:
+        chunks = replicas.stream()
+        await anext(chunks)
+        await replicas.clock.sleep(106.0)  # the hold is 100 s, and the lease is looked after every 5 s
+        assert [chunk async for chunk in chunks] == ["b"]
+        assert str(replicas.breakers[0].snapshot("parts").state) == "HALF_OPEN"
+
+    replicas.run(main)
+
+
+def test_a_lease_that_came_too_late_to_be_used_is_refused() -> None:
+    """If the store takes longer to answer than the lease lasts, there is no probe: somebody else may have one."""
+
+    class Slow(MemoryLeaseStore):
+        async def acquire(self, *args: Any) -> Lease | None:
+            lease = await super().acquire(*args)
+            await self._clock.sleep(2.0)
+            return lease
+
+    store = Slow()
+    replicas = Replicas(store, count=1, time_to_live=2.0, acquire_timeout=5.0)
+    store._clock = replicas.clock
+
+    async def main() -> None:
+        assert await got(replicas.calls[0]()) is CircuitBreakerOpenError
+        assert (replicas.peak, replicas.breakers[0].snapshot("parts").probing) == (0, False)
+        assert replicas.kinds == ["half_opened", "lease_refused", "rejected"]
+
+    replicas.run(main)
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled", "closed"])

@@ -94,13 +94,16 @@ class HeldLease:
 
     It is renewed from half of its time on, until the probe ends or its hold is over. One that cannot be renewed in time
     has lapsed: somebody else may probe now, so what still runs of this probe is ended, and its outcome means nothing.
+    That also holds where nobody here could notice in time, since something blocked the event loop: whoever settles the
+    probe asks `decides`, which compares the time.
 
     Attributes:
-        lapsed: whether that has happened.
+        lapsed: whether what ran of the probe was ended for it.
     """
 
     def __init__(self, owner: ProbeLease, lease: Lease | None, asked: float, hold: float) -> None:
         self.lapsed = False
+        self._released = False
         self._owner = owner
         self._lease = lease
         self._ends = asked + owner.time_to_live  # as seen from here it lasts no longer than from when it was asked for
@@ -109,6 +112,12 @@ class HeldLease:
         if lease is not None:
             self._keeper = owner.clock.start(self._keep(lease, owner.clock.now() + hold), name=f"lease {owner.name}")
 
+    def decides(self) -> bool:
+        """Whether the lease is held at this moment, so that nobody else can be probing and the outcome counts."""
+        if self._lease is None:
+            return True
+        return not self.lapsed and not self._released and self._owner.clock.now() < self._ends
+
     async def _keep(self, lease: Lease, until: float) -> None:
         clock, life = self._owner.clock, self._owner.time_to_live
         pause = life / 2
@@ -116,6 +125,7 @@ class HeldLease:
             await clock.sleep(min(pause, self._ends - clock.now()))
             now = clock.now()
             if now >= until:
+                self._released = True
                 return await self._release(lease)
             if now >= self._ends:
                 return self._lapse()
