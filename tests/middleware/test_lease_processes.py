@@ -1,4 +1,4 @@
-"""Four real processes, each with a breaker of its own, whose probes need one lease in a SQLite file."""
+"""Real processes, each with a breaker of its own, whose probes need one lease in a SQLite file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT = 45.0  # seconds after which everybody gives up
 # Calls through its breaker until the dependency has recovered. A file says how the dependency behaves; while a call is
 # in it, the process holds a lock that the system lets go of when the process dies.
 WORKER = f"""
-import asyncio, fcntl, os, sys
+import asyncio, fcntl, os, sys, time
 from pathlib import Path
 from labkit.config import load_stack_config
 from labkit.errors import CircuitBreakerOpenError
@@ -47,7 +47,14 @@ async def service(trip=False):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             tell("overlap")
+            mode = "down" if mode == "blocking" else mode  # one stands still, no more
         tell(f"begin {{mode}}")
+        if mode == "blocking":  # its loop stands still until it is told to answer, whoever has the lease by then
+            end = clock.now() + {LIMIT}
+            while not (folder / "answer").exists() and clock.now() < end:
+                time.sleep(0.01)
+            tell("end")
+            return "ok"
         try:
             await clock.sleep({{"long": {LONG}}}.get(mode, 0.02))
             if mode != "up":
@@ -65,7 +72,10 @@ async def main():
     while clock.now() < end:
         try:
             await stack.call("parts")
-            return tell("recovered")
+            state = stack.middleware["breaker"].snapshot("parts").state.value
+            tell("recovered" if state == "CLOSED" else f"answered while {{state}}")
+            if state == "CLOSED":
+                return
         except CircuitBreakerOpenError:
             pass
         except Exception as error:
@@ -94,14 +104,14 @@ class Line(NamedTuple):
 
 
 class Deployment:
-    """Four processes and their log."""
+    """Some processes and their log."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, count: int = 4) -> None:
         self.folder = folder
         (folder / "stack.yaml").write_text(STACK.replace("PATH", str(folder / "leases.sqlite3")))
         self.set("down")
         command = [sys.executable, "-c", WORKER, str(folder)]
-        self.processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+        self.processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(count)]
 
     def set(self, mode: str) -> None:
         """Say how the dependency behaves from the next call on, in one step."""
@@ -130,9 +140,9 @@ class Deployment:
 
 
 @contextmanager
-def deployment(folder: Path) -> Iterator[Deployment]:
-    """Four processes, which are gone in the end, whatever happens."""
-    made = Deployment(folder)
+def deployment(folder: Path, count: int = 4) -> Iterator[Deployment]:
+    """So many processes, which are gone in the end, whatever happens."""
+    made = Deployment(folder, count)
     try:
         yield made
     finally:
@@ -181,3 +191,21 @@ def test_never_two_probes_and_recovery_after_a_death(tmp_path: Path) -> None:
             assert running == line.process
             running = None
     assert held.process not in {line.process for line in log if line.what == "recovered"}
+
+
+def test_a_process_that_stood_still_does_not_close_on_a_lapsed_lease(tmp_path: Path) -> None:
+    """The holder's loop is blocked, another takes the lapsed lease and fails: the first's late "ok" closes nothing."""
+    with deployment(tmp_path, 2) as two:
+        two.until(lambda log: len({line.process for line in log if line.what == "tripped"}) == 2)
+        two.set("blocking")
+        first = two.until(lambda log: next((line for line in log if line.what == "begin blocking"), None))
+        two.set("down")
+        other = two.until(lambda log: next((line for line in log if line.what == "begin down" and line > first), None))
+        assert other.process != first.process
+        two.until(lambda log: any(line[1:] == (other.process, "failed OSError") and line > other for line in log))
+        (tmp_path / "answer").touch()
+        two.until(lambda log: any(line[1:] == (first.process, "answered while HALF_OPEN") for line in log))
+
+        # And then it goes on as any other.
+        two.set("up")
+        two.until(lambda log: len({line.process for line in log if line.what == "recovered"}) == 2)
