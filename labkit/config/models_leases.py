@@ -49,6 +49,10 @@ class SqliteLeaseConfig(LeaseConfig):
 class RedisLeaseConfig(LeaseConfig):
     """A lease among several machines, on a Redis or Valkey server (`_type: redis`).
 
+    The server must keep what it was told. After FLUSHALL, or a restart without persistence, a lease is gone while its
+    probe is running, and another process may probe beside it until the first one's next renewal is refused. Where that
+    is too much: a server of its own with `appendonly yes` and `maxmemory-policy noeviction`.
+
     >>> RedisLeaseConfig(url="redis://127.0.0.1:6379/0").url
     'redis://127.0.0.1:6379/0'
     """

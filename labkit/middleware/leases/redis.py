@@ -4,6 +4,13 @@ The server's own time counts (`PX`), and each request is one script, so that nob
 pattern: the Redis documentation's lock on a single instance. It is safe as long as the server keeps what it has
 acknowledged: after a failover to a replica that had not yet heard of a lease, a second one can be given.
 
+It may also forget everything: FLUSHALL or FLUSHDB, a restart without persistence, a full server whose
+`maxmemory-policy` throws keys out. Then the key is free at once: another process may probe beside a probe that is still
+running, and the tokens begin again at 1. That costs one probe too many, for half of the lease's time at most. No owner
+can touch the other's lease, since none share a name; the first one's next renewal is refused, its probe is ended, and
+its outcome counts for nothing, unless it came before that. Where even that is too much, give leases a server of their
+own that nobody flushes, with `appendonly yes` and `maxmemory-policy noeviction`.
+
 A connection is made for each request. A deployment asks a few times a recovery, and there is then nothing to keep
 alive, to close, or to share between event loops.
 """
