@@ -106,8 +106,7 @@ class Stack:
             chain = FunctionMiddlewareChain(
                 middleware=validate_middleware([self._listed(name, one) for one in function.middleware]),
                 context=FunctionMiddlewareContext(
-                    # labkit's key, to show two functions under one name, as the toolkit's methods of components are
-                    name=function.settings.get("context_name") or name,
+                    name=function.target(name),
                     config=function.settings,
                     description=function.settings.get("description"),
                 ),
