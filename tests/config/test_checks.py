@@ -255,8 +255,8 @@ def test_the_sentence_about_refusals() -> None:
     (finding,) = check_stack(listing("toolkit", "places"))
     assert finding.message == (
         "warning: function 'parts' lists the breaker 'toolkit' (circuit_breaker) outside 'places' (bulkhead): it "
-        "counts each refusal of a full bulkhead as a failure of the dependency, and may open while that is well; list it "
-        "inside, or make it a guarded_circuit_breaker, which counts refusals neither way"
+        "counts each refusal of a full bulkhead as a failure of the dependency, and may open while that is well; list "
+        "it inside, or make it a guarded_circuit_breaker, which counts refusals neither way"
     )
 
 
