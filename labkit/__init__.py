@@ -22,6 +22,7 @@ _HOMES = {
         "DependencyError",
         "ForeignAwaitableError",
         "LabkitError",
+        "Refusal",
     ),
     "labkit.timing": ("LoopClock", "VirtualClock", "VirtualLoop", "run_virtual"),
     "labkit.config": (

@@ -6,7 +6,8 @@ anything else of labkit, so every floor may use it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 
 __all__ = [
     "BulkheadFullError",
@@ -23,10 +24,16 @@ __all__ = [
     "MiddlewareError",
     "OverloadedError",
     "RateLimitedError",
+    "Refusal",
     "ServiceError",
     "TraceFormatError",
     "VirtualLoopError",
+    "annotate",
     "exception_named",
+    "is_any",
+    "is_refusal",
+    "is_wholly",
+    "members",
 ]
 
 
@@ -72,10 +79,6 @@ class ConfigError(LabkitError):
 
 class MiddlewareError(LabkitError):
     """A chain or a stack cannot be built as asked."""
-
-
-class LeaseError(LabkitError):
-    """A store of leases cannot be asked, or a lease lapsed while its probe was running."""
 
 
 class TraceFormatError(LabkitError):
@@ -145,7 +148,20 @@ class BusinessRejection(LabkitError):
     """The dependency works and says no, for example to an unknown part. Never retried; not a fault of the service."""
 
 
-class CircuitBreakerOpenError(LabkitError, RuntimeError):
+class Refusal(LabkitError):
+    """A layer turned the call away, or ended it, for a reason of its own: it says nothing about the dependency.
+
+    So labkit's own breakers count it neither way, and a fallback answers it unless told otherwise. (The toolkit's
+    breaker counts it as a failure, like every exception.) A retry budget that is spent is none: what the caller then
+    gets is the dependency's own last error.
+    """
+
+
+class LeaseError(Refusal):
+    """A store of leases cannot be asked, or a lease lapsed while its probe was running."""
+
+
+class CircuitBreakerOpenError(Refusal, RuntimeError):
     """A breaker rejected the call before it reached the dependency. (Source: the toolkit's class of this name.)
 
     Its arguments are the text, the target and `retry_after`; the last two may be left out, as the toolkit does. (They
@@ -171,7 +187,7 @@ class CircuitBreakerOpenError(LabkitError, RuntimeError):
         return self.args[2] if len(self.args) > 2 else None
 
 
-class BulkheadFullError(LabkitError, RuntimeError):
+class BulkheadFullError(Refusal, RuntimeError):
     """A bulkhead turned the call away before it reached the dependency. Its arguments are the text and the target.
 
     Example:
@@ -187,6 +203,97 @@ class BulkheadFullError(LabkitError, RuntimeError):
     def target(self) -> str | None:
         """The name under which the bulkhead keeps its places, or None when raised by hand."""
         return self.args[1] if len(self.args) > 1 else None
+
+
+# -- groups: an `ExceptionGroup` is what its members are
+
+
+def members(error: BaseException) -> Iterator[BaseException]:
+    """The errors that a group holds, however deep, each once and in order; an error that is no group is its own only.
+
+    Example:
+        >>> one, other = TimeoutError("a"), KeyError("b")
+        >>> list(members(ExceptionGroup("", [one, ExceptionGroup("", [other, one])]))) == [one, other]
+        True
+    """
+    seen: set[int] = set()  # a group may stand in several others, and then in ever more
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, BaseExceptionGroup):
+            waiting.extend(reversed(one.exceptions))
+        else:
+            yield one
+
+
+def is_wholly(error: BaseException, classes: tuple[type[BaseException], ...]) -> bool:
+    """Whether an error is of these classes; a group is when each of its members is, or when its own class is named.
+
+    What is done *because* of an error asks this: a retry repeats, and a fallback answers, only what they would repeat
+    or answer member by member.
+
+    Example:
+        >>> mixed = ExceptionGroup("", [ConnectionError(), KeyError()])
+        >>> is_wholly(mixed, (ConnectionError,)), is_wholly(mixed, (ConnectionError, LookupError))
+        (False, True)
+    """
+    if isinstance(error, classes):
+        return True
+    return isinstance(error, BaseExceptionGroup) and all(isinstance(one, classes) for one in members(error))
+
+
+def is_any(error: BaseException, classes: tuple[type[BaseException], ...]) -> bool:
+    """Whether an error is of these classes; a group is when any of its members is.
+
+    What *forbids* something asks this: a group with one member that must not be retried is not retried.
+
+    Example:
+        >>> is_any(ExceptionGroup("", [ConnectionError(), KeyError()]), (KeyError,))
+        True
+    """
+    if isinstance(error, classes):
+        return True
+    return isinstance(error, BaseExceptionGroup) and any(isinstance(one, classes) for one in members(error))
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error is a layer's own refusal and nothing else; a group with one real failure is a failure."""
+    return is_wholly(error, (Refusal,))
+
+
+# -- notes on errors that are somebody else's
+
+
+def annotate(error: BaseException, note: str, *, by: Hashable) -> None:
+    """Add a note to an error, in place of the one that the same hand has added before.
+
+    One error instance may be raised again and again, and must not gather a note each time. An error that takes no note
+    (its `__notes__` is no list, its class forbids it) stays as it is: what matters is the error.
+
+    Args:
+        error: whose.
+        note: one line.
+        by: who adds it: the same for the same hand, and nothing that keeps a larger object alive.
+
+    Example:
+        >>> error = TimeoutError()
+        >>> for attempts in (2, 3):
+        ...     annotate(error, f"given up after {attempts} attempts", by="retry")
+        >>> error.__notes__
+        ['given up after 3 attempts']
+    """
+    with suppress(Exception):
+        mine: dict[Hashable, str] = error.__dict__.setdefault("_labkit_notes", {})
+        notes = getattr(error, "__notes__", None)
+        before = mine.get(by)
+        if before is not None and isinstance(notes, list) and before in notes:
+            notes[notes.index(before)] = note
+        else:
+            error.add_note(note)
+        mine[by] = note
 
 
 def exception_named(name: str) -> type[Exception]:

@@ -30,7 +30,8 @@ Codes: unreadable, syntax (these two mean "cannot be read"); empty, too-deep, to
 unset-variable, unreadable-value, merge, key, duplicate-key (the YAML); base, unknown-section, wrong-kind, name,
 missing-type, unknown-type, wrong-type, missing-key, unknown-key, out-of-range, at-odds (a value or a block); undefined,
 unused, listed-twice, not-run, attaches-itself, not-acted-on, endless, unknown-exception, never-retried, not-approved,
-same-service, shared-budget, odd-number (how the parts fit together); too-many (the search ended at 200 findings).
+same-service, odd-number, counts-refusals, left-early, shared-budget (how the parts fit together); too-many (the search
+ended at 200 findings).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from labkit.config.checks import check_alternatives as check_alternatives
     from labkit.config.checks import check_budgets as check_budgets
+    from labkit.config.checks import check_readers as check_readers
     from labkit.config.checks import check_stack as check_stack
     from labkit.config.findings import Finding as Finding
     from labkit.config.loader import load_stack_config as load_stack_config
@@ -59,6 +60,7 @@ _HOME_OF = {
     "WindowCircuitBreakerMiddlewareConfig": "models",
     "check_alternatives": "checks",
     "check_budgets": "checks",
+    "check_readers": "checks",
     "check_stack": "checks",
     "lease_types": "models_leases",
     "load_stack_config": "loader",
@@ -87,6 +89,7 @@ __all__ = [
     "WindowCircuitBreakerMiddlewareConfig",
     "check_alternatives",
     "check_budgets",
+    "check_readers",
     "check_stack",
     "lease_types",
     "load_stack_config",

@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import labkit.errors
 from labkit.config.findings import Finding, Report, TooMuch, in_order, printable, quoted
 from labkit.config.models import (
+    BulkheadMiddlewareConfig,
+    CircuitBreakerMiddlewareConfig,
     DynamicMiddlewareConfig,
     FallbackMiddlewareConfig,
     GuardedCircuitBreakerMiddlewareConfig,
     RetryBudgetMiddlewareConfig,
     RetryMiddlewareConfig,
+    WindowCircuitBreakerMiddlewareConfig,
 )
 from labkit.config.nearest import nearest
 from labkit.config.stack import FunctionConfig, StackConfig
 
-__all__ = ["check_alternatives", "check_budgets", "check_stack"]
+__all__ = ["check_alternatives", "check_budgets", "check_readers", "check_stack"]
+
+_BREAKERS = (
+    CircuitBreakerMiddlewareConfig,
+    GuardedCircuitBreakerMiddlewareConfig,
+    WindowCircuitBreakerMiddlewareConfig,
+)
 
 _ATTACHING = ("workflow_functions", "register_workflow_functions")
 _TOLD_APART_BY = ("description",)  # settings that do not tell which service it is
@@ -92,6 +101,35 @@ def check_budgets(config: StackConfig) -> list[Finding]:
     return in_order(report.findings)
 
 
+def check_readers(config: StackConfig, calls: Iterable[tuple[str, bool]]) -> list[Finding]:
+    """Find the breakers that count little or nothing, since those who read the streams leave them early.
+
+    Args:
+        config: the configuration.
+        calls: who is called, and whether that is for a stream whose reader leaves early; a pair for each load.
+
+    Returns:
+        A warning for a breaker whose every call is such a stream: once it is open it cannot close. A note for a rate of
+        which a part of the calls is left out.
+
+    >>> stack = StackConfig({"b": CircuitBreakerMiddlewareConfig()}, {"parts": FunctionConfig("service", ["b"])})
+    >>> print(*check_readers(stack, [("parts", True)]))
+    the breaker 'b' (circuit_breaker) of 'parts' sees nothing but streams that their readers leave early, and it counts those neither way: once it is open it stays HALF_OPEN, as no probe succeeds; let some be read to their end
+    """  # noqa: E501 - one sentence
+    report = Report(config.source)
+    left: dict[tuple[str, str], list[bool]] = {}
+    for name, leaves in calls:
+        function = config.functions.get(name)
+        if function is not None:
+            target = function.target(name)
+            for listed in dict.fromkeys(function.middleware):
+                left.setdefault((listed, target), []).append(leaves)
+    with suppress(TooMuch):
+        for (name, target), leaving in left.items():
+            _check_reader(config, report, name, target, leaving)
+    return in_order(report.findings)
+
+
 def _check_all(config: StackConfig, report: Report, unsound: Collection[str], not_run: Mapping[str, str]) -> None:
     _check_lists(config, report, {*config.middleware, *unsound, *not_run}, not_run)
     _check_tool_names(config, report)
@@ -105,6 +143,7 @@ def _check_all(config: StackConfig, report: Report, unsound: Collection[str], no
         if isinstance(middleware, GuardedCircuitBreakerMiddlewareConfig):
             _check_hold(config, report, name, middleware)
         _check_endless(config, report, name, middleware)
+    _check_refusals(config, report)
     _check_budgets(config, report, unsound)
     _check_shared_budgets(config, report)
     _check_alternatives(config, report)
@@ -347,6 +386,79 @@ def _check_exceptions(config: StackConfig, report: Report, name: str, key: str, 
 def _is_dotted(name: str) -> bool:
     parts = name.split(".")
     return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+def _check_refusals(config: StackConfig, report: Report) -> None:
+    """Warn of the toolkit's breakers that take the refusals of a layer further in for failures."""
+    for path, owner, function in _owners(config):
+        listed = [
+            (index, name, config.middleware[name])
+            for index, name in enumerate(function.middleware)
+            if name in config.middleware and name not in function.middleware[:index] and config.middleware[name].enabled
+        ]
+        for place, (index, name, breaker) in enumerate(listed):
+            if not isinstance(breaker, CircuitBreakerMiddlewareConfig):
+                continue
+            inside = list(_refusing([(other, one) for _, other, one in listed[place + 1 :]]))
+            if not inside:
+                continue
+            inner, kind = inside[0]
+            refuser = "a full bulkhead" if kind == "bulkhead" else "an open breaker"
+            report.add(
+                "counts-refusals",
+                f"{owner} lists the breaker '{printable(name)}' ({breaker.type}) outside '{printable(inner)}' "
+                f"({kind}): it counts each refusal of {refuser} as a failure of the dependency, and may open while "
+                "that is well; list it inside, or make it a guarded_circuit_breaker, which counts refusals neither way",
+                config.position(*path, "middleware", index),
+                severity="warning",
+                key=name,
+                found=inner,
+            )
+
+
+def _refusing(listed: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]:
+    """Give the layers, outermost first, whose refusals come out of the list: no fallback of it answers them."""
+    answered: list[type[Exception]] = []
+    known = _exceptions()
+    for name, one in listed:
+        if isinstance(one, FallbackMiddlewareConfig):
+            answered += [known[error] for error in one.errors if error in known]
+        elif isinstance(one, (*_BREAKERS, BulkheadMiddlewareConfig)):
+            is_bulkhead = isinstance(one, BulkheadMiddlewareConfig)
+            refusal = labkit.errors.BulkheadFullError if is_bulkhead else labkit.errors.CircuitBreakerOpenError
+            if not issubclass(refusal, tuple(answered)):
+                yield name, one.type
+
+
+def _check_reader(config: StackConfig, report: Report, name: str, target: str, leaving: list[bool]) -> None:
+    breaker = config.middleware.get(name)
+    if not isinstance(breaker, _BREAKERS) or not breaker.enabled or not any(leaving):
+        return
+    if getattr(breaker, "left_early", "neither") == "success":
+        return
+    own = not isinstance(breaker, CircuitBreakerMiddlewareConfig)
+    at = config.position("middleware", name)
+    what = f"the breaker '{printable(name)}' ({breaker.type}) of '{printable(target)}'"
+    way_out = ", or set 'left_early: success'" if own else ""
+    if all(leaving):
+        report.add(
+            "left-early",
+            f"{what} sees nothing but streams that their readers leave early, and it counts those neither way: once it "
+            f"is open it stays HALF_OPEN, as no probe succeeds; let some be read to their end{way_out}",
+            at,
+            severity="warning",
+            key=name,
+        )
+    elif isinstance(breaker, WindowCircuitBreakerMiddlewareConfig) and breaker.failure_rate is not None:
+        report.add(
+            "left-early",
+            f"{what} counts neither way the streams that their readers leave early: 'failure_rate' is the share of "
+            "failures among the other calls, and a probe that is left early decides nothing; 'left_early: success' "
+            "counts them",
+            at,
+            severity="note",
+            key=name,
+        )
 
 
 # -------------------------------------------------------------------------------------------------------------- budgets

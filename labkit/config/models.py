@@ -235,8 +235,9 @@ class RetryMiddlewareConfig(MiddlewareConfig):
 class FallbackMiddlewareConfig(MiddlewareConfig):
     """Settings of labkit's fallback (`_type: fallback`); the toolkit has none.
 
-    Without `alternative` the caller gets an explicit "unavailable"; with it, that function is called instead, which
-    somebody must have approved (`approved: true`).
+    By default it answers every refusal of labkit's layers (`Refusal`: an open breaker, a full bulkhead) and every error
+    that tells of a dependency which is not there. Without `alternative` the caller gets an explicit "unavailable"; with
+    it, that function is called instead, which somebody must have approved (`approved: true`).
 
     Raises:
         pydantic.ValidationError: a value breaks a rule, or a key is unknown.
@@ -247,9 +248,9 @@ class FallbackMiddlewareConfig(MiddlewareConfig):
 
     type: Literal["fallback"] = Field("fallback", alias="_type", repr=False)
     errors: list[str] = setting(
-        ["CircuitBreakerOpenError", "TimeoutError", "ConnectionError", "DependencyError"],
+        ["Refusal", "TimeoutError", "ConnectionError", "DependencyError"],
         EXCEPTIONS,
-        "Exceptions that are answered instead of raised.",
+        "Exceptions that are answered instead of raised; a Refusal is an open breaker's, a full bulkhead's, a lease's.",
     )
     reason: str | None = setting(None, TEXT, "Told to the caller; null: the error's own text.")
     alternative: str | None = setting(None, "the name of a function, or null", "The function to call instead.")
@@ -300,6 +301,9 @@ class WindowCircuitBreakerMiddlewareConfig(MiddlewareConfig):
         None, f"{SECONDS}, or null", "Seconds that a probe may take; null: without limit.", gt=0
     )
     circuit_breaker_message: str | None = setting(None, TEXT, "Appended to the text of a rejection.")
+    left_early: Literal["neither", "success"] = setting(
+        "neither", "neither or success", "What a stream counts as whose reader leaves after a chunk or more."
+    )
 
     @model_validator(mode="after")
     def _counts_in_one_way(self) -> Self:
@@ -395,6 +399,9 @@ class GuardedCircuitBreakerMiddlewareConfig(MiddlewareConfig):
     idle_period: float = setting(600.0, SECONDS, "Seconds after which an untouched closed target is forgotten.", gt=0)
     probe_lease: str | None = setting(
         None, "the name of a lease, or null", "The lease of the section 'leases' that a probe needs."
+    )
+    left_early: Literal["neither", "success"] = setting(
+        "neither", "neither or success", "What a stream counts as whose reader leaves after a chunk or more."
     )
 
 

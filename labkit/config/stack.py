@@ -37,6 +37,16 @@ class FunctionConfig:
     line: int | None = None
     name: str | None = None
 
+    def target(self, name: str) -> str:
+        """Return the name under which middleware keeps its state: `context_name`, or else the function's own `name`.
+
+        (labkit's key, to show two functions under one name, as the toolkit's methods of components are.)
+
+        >>> FunctionConfig("search_service", settings={"context_name": "search"}).target("parts")
+        'search'
+        """
+        return str(self.settings.get("context_name") or name)
+
 
 @dataclass(slots=True)
 class StackConfig:

@@ -6,7 +6,7 @@ Names and signatures are the toolkit's where it has the thing (`CircuitBreakerMi
 
 from __future__ import annotations
 
-from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
+from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, Refusal
 from labkit.middleware.base import (
     CallNext,
     CallNextStream,
@@ -49,6 +49,7 @@ __all__ = [
     "LeaseStore",
     "MemoryLeaseStore",
     "ProbeLease",
+    "Refusal",
     "RetryBudgetEvent",
     "RetryBudgetMiddleware",
     "RetryMiddleware",

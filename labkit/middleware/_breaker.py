@@ -48,7 +48,8 @@ class BreakerEvent(NamedTuple):
     """Something that a breaker did.
 
     Attributes:
-        kind: admitted, rejected, succeeded, failed, cancelled, opened, half_opened or closed.
+        kind: admitted, rejected, succeeded, failed, cancelled, opened, half_opened or closed; cancelled is every end
+            that counts neither way: given up, left early, refused by a layer further in (by labkit's own breakers).
         at: the clock's seconds.
         target: whose breaker.
         state: the state after it.

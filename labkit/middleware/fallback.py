@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from labkit.errors import CircuitBreakerOpenError, MiddlewareError, exception_named
+from labkit.errors import CircuitBreakerOpenError, MiddlewareError, exception_named, members
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import FallbackDecision, FallbackPolicy
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from labkit.timing import Clock
 
 __all__ = ["FallbackMiddleware", "Unavailable"]
+
+_MOST = 3  # reasons of a group that are told
 
 
 class Unavailable(NamedTuple):
@@ -38,6 +40,9 @@ class Unavailable(NamedTuple):
 
 class FallbackMiddleware(BoundMiddleware):
     """Turns the named errors into an explicit outcome, or asks an approved alternative.
+
+    Without names of its own it answers what tells of a dependency that is not there, and every refusal of a layer's
+    (an open breaker, a full bulkhead). A group of errors is answered where each of its members would be.
 
     Args:
         config: its fields.
@@ -90,13 +95,14 @@ class FallbackMiddleware(BoundMiddleware):
         self._alternative_stream = alternative_stream
 
     def _unavailable(self, error: Exception, target: str) -> Unavailable:
-        if self._reason:
-            reason = self._reason
-        elif isinstance(error, CircuitBreakerOpenError):
-            reason = "the circuit breaker is open"
-        else:
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return Unavailable(reason, target, getattr(error, "retry_after", None))
+        if not isinstance(error, ExceptionGroup):
+            return Unavailable(self._reason or _reason(error), target, getattr(error, "retry_after", None))
+        found = list(members(error))
+        reasons = list(dict.fromkeys(_reason(one) for one in found))
+        more = f" and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
+        waits = [wait for one in found if (wait := getattr(one, "retry_after", None)) is not None]
+        until = max(waits, default=None)  # each member has to be there again
+        return Unavailable(self._reason or "; ".join(reasons[:_MOST]) + more, target, until)
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         target = context.name
@@ -157,3 +163,9 @@ class FallbackMiddleware(BoundMiddleware):
         if alternative is None:
             raise MiddlewareError(f"the alternative '{self._config.alternative}' is not there for this kind of call")
         return alternative
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, CircuitBreakerOpenError):
+        return "the circuit breaker is open"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

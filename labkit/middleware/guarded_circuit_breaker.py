@@ -7,6 +7,9 @@ What counts as an outcome is as in `circuit_breaker`: an `Exception` is a failur
 - a probe has a limit, `probe_timeout` or else `probe_hold`; in a stream it bounds each wait for the next chunk, and a
   stream that goes on for longer than `probe_hold` no longer keeps others out, and no longer decides if one came;
 - a call of the same target from inside its probe is part of that probe;
+- a refusal of a layer further in (an open breaker, a full bulkhead, a lease that lapsed) says nothing about the
+  dependency, and counts neither way; a group counts neither way when it holds nothing else;
+- with `left_early: success`, a stream that its reader leaves after a chunk or more is a success;
 - an instance belongs to one event loop, and says so to a second one;
 - with a `probe_lease`, a probe also needs a lease, so that a whole deployment probes one call at a time.
 
@@ -19,12 +22,12 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from asyncio.events import _get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar, Token
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from labkit.errors import CircuitBreakerOpenError, MiddlewareError
+from labkit.errors import CircuitBreakerOpenError, MiddlewareError, Refusal, is_refusal
 from labkit.middleware._breaker import CHANGES, BreakerShell
 from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import (
@@ -39,8 +42,6 @@ from labkit.policies import (
 from labkit.timing import Clock, LoopClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from labkit.config import GuardedCircuitBreakerMiddlewareConfig
     from labkit.middleware.leases import HeldLease, ProbeLease
 
@@ -218,15 +219,8 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
             if after is not before:
                 self._tell(CHANGES[after], now, target, permit.kind is _PROBE)
 
-    @contextmanager
-    def _inside(self, permit: GenerationPermit) -> Iterator[None]:
-        """Mark the code that runs in here as part of the probe."""
-        token = _probes.set((*_probes.get(), (self._policy, permit.generation)))
-        try:
-            yield
-        finally:
-            with suppress(ValueError):  # closed from elsewhere, whose context is another
-                _probes.reset(token)
+    def _inside(self, permit: GenerationPermit) -> _Inside:
+        return _Inside(self._policy, permit.generation)
 
     def _limit(self) -> float:
         """Seconds that a probe, or the wait for a probe's next chunk, may take."""
@@ -258,8 +252,9 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                 else:
                     result = await call_next(*args, **kwargs)
                 kind = "succeeded"
-            except Exception:
-                kind = "failed"
+            except Exception as error:
+                if not is_refusal(error):
+                    kind = "failed"
                 raise
             finally:
                 if held is not None and not held.decides():
@@ -293,8 +288,12 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
             generation = policy.generation
             try:
                 result = await call_next(*args, **kwargs)
-            except Exception:
-                settle(target, GenerationPermit(_ORDINARY, generation), "failed")
+            except Refusal:  # of a layer further in, perhaps in numbers
+                if listeners:
+                    settle(target, GenerationPermit(_ORDINARY, generation), "cancelled")
+                raise
+            except Exception as error:
+                settle(target, GenerationPermit(_ORDINARY, generation), "cancelled" if is_refusal(error) else "failed")
                 raise
             if listeners or (target in entries and entries[target].failures):  # without failures it changes nothing
                 settle(target, GenerationPermit(_ORDINARY, generation), "succeeded")
@@ -308,19 +307,21 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
         target = context.name
         message = self._rejection_text(target)
         timeout, limit = self._clock.timeout, self._limit()
+        left_early = "succeeded" if self._config.left_early == "success" else "cancelled"
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             self._belong()
             permit = self._admit(target, message)
             held = await self._leased(target, permit, message)
             kind = "cancelled"
+            closed = False
             handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
             try:
                 if permit.kind is _PROBE:
-                    async with AsyncExitStack() as stack:
-                        with self._inside(permit):
-                            opened = _pulled if held is None else held.stream
-                            pull = await stack.enter_async_context(opened(call_next(*args, **kwargs)))
+                    opened = (_pulled if held is None else held.stream)(call_next(*args, **kwargs))
+                    with self._inside(permit):
+                        pull = await opened.__aenter__()
+                    try:
                         while True:
                             try:
                                 with self._inside(permit), timeout(limit):  # the consumer's time is its own
@@ -330,6 +331,8 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                             handed_over = True
                             yield chunk
                             handed_over = False
+                    finally:  # closed without the error, on which contextlib would set an attribute
+                        await opened.__aexit__(None, None, None)
                 else:
                     async with closing(call_next(*args, **kwargs)) as chunks:
                         async for chunk in chunks:
@@ -337,8 +340,13 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                             yield chunk
                             handed_over = False
                 kind = "succeeded"
-            except Exception:
-                if not handed_over:
+            except GeneratorExit:
+                closed = True
+                if handed_over:
+                    kind = left_early
+                raise
+            except Exception as error:
+                if not handed_over and not is_refusal(error):
                     kind = "failed"
                 raise
             finally:
@@ -346,12 +354,31 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                     kind = "cancelled"
                 self._settle(target, permit, kind)
                 if held is not None:
-                    if kind == "cancelled":
+                    if closed or kind == "cancelled":
                         held.drop()
                     else:
                         await held.give_back()
 
         return stream
+
+
+class _Inside:
+    """Marks the code that runs in here as part of a probe.
+
+    A class, since contextlib's generators set an attribute on the error that passes, and not every error takes one.
+    """
+
+    __slots__ = ("_mark", "_token")
+
+    def __init__(self, policy: GuardedCircuitBreakerPolicy, generation: int) -> None:
+        self._mark = (policy, generation)
+
+    def __enter__(self) -> None:
+        self._token: Token[Any] = _probes.set((*_probes.get(), self._mark))
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ValueError):  # closed from elsewhere, whose context is another
+            _probes.reset(self._token)
 
 
 @asynccontextmanager

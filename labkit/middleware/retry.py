@@ -2,7 +2,8 @@
 
 Never retried, whatever the configuration says: an open breaker's rejection (it says *not now*, and waiting out a
 back-off for it wastes the caller's time), a business rejection (the answer would be the same), a cancellation (nobody
-waits any more). A stream is retried only before its first chunk: what was delivered cannot be taken back.
+waits any more). An `ExceptionGroup` is what its members are: retried where each of them would be, and never with one
+among them that never is. A stream is retried only before its first chunk: what was delivered cannot be taken back.
 
 Where the error says in its `retry_after` when to come back, no attempt is made before that; `labkit.policies.retry` has
 the rule.
@@ -18,9 +19,18 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import BusinessRejection, CircuitBreakerOpenError, MiddlewareError, exception_named
+from labkit.errors import (
+    BusinessRejection,
+    CircuitBreakerOpenError,
+    MiddlewareError,
+    annotate,
+    exception_named,
+    is_any,
+    is_wholly,
+)
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.middleware.retry_budget import RetryBudgetMiddleware
 from labkit.policies import GiveUp, RetryPolicy
@@ -33,6 +43,7 @@ __all__ = ["RetryMiddleware", "RetryReport"]
 
 _NEVER = (CircuitBreakerOpenError, BusinessRejection)
 _VIRTUAL_SEED = 0  # of a retry without a seed, in virtual time
+_numbers = count(1)  # of the instances, to tell their notes on an error apart
 
 
 class _Request:
@@ -120,6 +131,7 @@ class RetryMiddleware(BoundMiddleware):
         super().__init__()
         self._config = config
         self._shared = budget
+        self._number = next(_numbers)
         self._clock: Clock = clock if clock is not None else LoopClock()
         named = tuple(exception_named(name) for name in config.retry_on)
         self._policy = RetryPolicy(
@@ -130,7 +142,7 @@ class RetryMiddleware(BoundMiddleware):
             jitter=config.jitter == "full",
             seed=config.seed,
             time_budget=config.time_budget,
-            retryable=lambda error: isinstance(error, named) and not isinstance(error, _NEVER),
+            retryable=lambda error: is_wholly(error, named) and not is_any(error, _NEVER),
         )
         self._seeded = config.seed is not None
 
@@ -172,7 +184,7 @@ class RetryMiddleware(BoundMiddleware):
         if budget is not None and not isinstance(decision, GiveUp) and not budget.spend(target):
             decision = GiveUp(f"the retry budget of '{target}' is used up")
         if isinstance(decision, GiveUp):
-            _attach(error, RetryReport(attempt, tuple(waits), decision.reason))
+            _attach(error, RetryReport(attempt, tuple(waits), decision.reason), self._number)
             try:
                 raise error
             finally:
@@ -258,7 +270,7 @@ class RetryMiddleware(BoundMiddleware):
                 request.context = None
 
     def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
-        clock, retryable = self._clock, self._policy.retryable
+        clock, retryable, number = self._clock, self._policy.retryable, self._number
         target, budget = context.name, self._budget()
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -284,7 +296,7 @@ class RetryMiddleware(BoundMiddleware):
                         if attempt == 1 and not retryable(latest):  # as with single calls
                             raise
                         if delivered:
-                            _attach(latest, RetryReport(attempt, tuple(waits), "a chunk had been delivered"))
+                            _attach(latest, RetryReport(attempt, tuple(waits), "a chunk had been delivered"), number)
                             raise
                         error = latest
                     try:
@@ -300,9 +312,10 @@ class RetryMiddleware(BoundMiddleware):
         return stream
 
 
-def _attach(error: Exception, report: RetryReport) -> None:
-    with suppress(AttributeError):  # an exception of a class without room for it is passed on as it is
+def _attach(error: Exception, report: RetryReport, number: int) -> None:
+    with suppress(Exception):  # an exception that takes no attribute is passed on as it is
         error.retry_report = report  # type: ignore[attr-defined]
-        if report.attempts > 1:
-            waits = ", ".join(f"{wait:.3g}" for wait in report.waits)
-            error.add_note(f"given up after {report.attempts} attempts (waits: {waits} s): {report.reason}")
+    if report.attempts > 1:
+        waits = ", ".join(f"{wait:.3g}" for wait in report.waits)
+        text = f"given up after {report.attempts} attempts (waits: {waits} s): {report.reason}"
+        annotate(error, text, by=number)

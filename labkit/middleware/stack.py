@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import MiddlewareError
+from labkit.middleware._faces import check_faces, faces
 from labkit.middleware.base import (
     CallNext,
     CallNextStream,
@@ -59,7 +59,8 @@ class Stack:
     Args:
         config: what was loaded from YAML.
         services: what each function calls, by the function's name or else by its `_type`: an async function, an async
-            generator function, or an object with `call` and/or `stream`.
+            generator function, or an object with `call` and/or `stream`. A plain function that returns something to
+            await says so by its annotation.
         clock: whose time all middleware lives in; asyncio's by default.
         leases: stores to use for some or all of the configuration's leases, by the lease's name, such as one store that
             the replicas of a scenario share; the others are made as the configuration says.
@@ -72,8 +73,9 @@ class Stack:
         leases: the stores by the lease's name.
 
     Raises:
-        MiddlewareError: a service is missing; a breaker names a lease that is none, or whose store cannot be made; a
-            retry names a budget that is none; an alternative is its own target, or leads back to it.
+        MiddlewareError: a service is missing, or is a plain function that gives nothing to await; a breaker names a
+            lease that is none, or whose store cannot be made; a retry names a budget that is none; an alternative is
+            its own target, or leads back to it.
     """
 
     def __init__(
@@ -99,17 +101,17 @@ class Stack:
         self.services: dict[str, Any] = {}
         for name, function in config.functions.items():
             service = _service_of(name, function.type_, services)
+            check_faces(name, service)
             self.services[name] = service
             chain = FunctionMiddlewareChain(
                 middleware=validate_middleware([self._listed(name, one) for one in function.middleware]),
                 context=FunctionMiddlewareContext(
-                    # labkit's key, to show two functions under one name, as the toolkit's methods of components are
-                    name=function.settings.get("context_name") or name,
+                    name=function.target(name),
                     config=function.settings,
                     description=function.settings.get("description"),
                 ),
             )
-            call, stream = _faces(service)
+            call, stream = faces(service)
             if call is not None:
                 self._single[name] = chain.build_single(call)
             if stream is not None:
@@ -246,19 +248,6 @@ def _service_of(name: str, type_: str, services: Mapping[str, Any]) -> Any:
     )
 
 
-def _faces(service: Any) -> tuple[CallNext | None, CallNextStream | None]:
-    call, stream = getattr(service, "call", None), getattr(service, "stream", None)
-    if call is None and stream is None:
-        if not callable(service):
-            raise MiddlewareError(
-                f"a service is an async function or has 'call' or 'stream', and {service!r} has neither"
-            )
-        if inspect.isasyncgenfunction(service):
-            return None, service
-        return service, None
-    return call, stream
-
-
 def _is_same(one: Any, other: Any) -> bool:
     """Whether two lead to one dependency: the same object, adapters of the same object, clients of the same address."""
     one, other = _behind(one), _behind(other)
@@ -266,7 +255,7 @@ def _is_same(one: Any, other: Any) -> bool:
     if one is other or (address is not None and address == getattr(other, "base_url", None)):
         return True
     # A method is made anew each time it is looked up: equal, but not identical.
-    return any(face is not None and face == twin for face, twin in zip(_faces(one), _faces(other), strict=True))
+    return any(face is not None and face == twin for face, twin in zip(faces(one), faces(other), strict=True))
 
 
 def _behind(service: Any) -> Any:
@@ -274,7 +263,8 @@ def _behind(service: Any) -> Any:
     seen: set[int] = set()
     while id(service) not in seen:
         seen.add(id(service))
-        service = getattr(service, "service", None) or service
+        inner = getattr(service, "service", None) if "service" in dir(service) else None  # a mock would make one up
+        service = inner or service
     return service
 
 

@@ -2,7 +2,11 @@
 
 What counts as an outcome is as with `circuit_breaker`: an `Exception` is a failure; a cancellation, and a stream that
 is closed early, is neither success nor failure; a stream succeeds when it is read to its end; `probe_timeout` bounds
-probes only, in a stream each wait for the next chunk. A probe's slot is freed whatever ends the probe.
+probes only, in a stream each wait for the next chunk. A probe's slot is freed whatever ends the probe. What differs:
+
+- a refusal of a layer further in (an open breaker, a full bulkhead) says nothing about the dependency, and counts
+  neither way; a group counts neither way when it holds nothing else;
+- with `left_early: success`, a stream that its reader leaves after a chunk or more is a success.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import CircuitBreakerOpenError
+from labkit.errors import CircuitBreakerOpenError, Refusal, is_refusal
 from labkit.middleware._breaker import CHANGES, BreakerShell
 from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import (
@@ -121,8 +125,11 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
                         result = await call_next(*args, **kwargs)
                 else:
                     result = await call_next(*args, **kwargs)
-            except Exception:
-                settle(target, permit, Outcome.FAILURE)
+            except Refusal:  # of a layer further in
+                settle(target, permit, Outcome.CANCELLED)
+                raise
+            except Exception as error:
+                settle(target, permit, Outcome.CANCELLED if is_refusal(error) else Outcome.FAILURE)
                 raise
             except BaseException:
                 settle(target, permit, Outcome.CANCELLED)
@@ -139,6 +146,7 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
         admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
         timeout, limit = self._clock.timeout, self._config.probe_timeout
+        left_early = Outcome.SUCCESS if self._config.left_early == "success" else Outcome.CANCELLED
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             permit = admit(target, message)
@@ -159,8 +167,12 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
                         yield chunk
                         handed_over = False
                 outcome = Outcome.SUCCESS
-            except Exception:
-                if not handed_over:
+            except GeneratorExit:
+                if handed_over:
+                    outcome = left_early
+                raise
+            except Exception as error:
+                if not handed_over and not is_refusal(error):
                     outcome = Outcome.FAILURE
                 raise
             finally:

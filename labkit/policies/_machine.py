@@ -9,7 +9,7 @@ __all__ = ["GenerationPermit", "Outcome", "Permit", "Rejection", "Transition"]
 
 
 class Outcome(Enum):
-    """How an admitted call ended, as a breaker sees it."""
+    """How an admitted call ended, as a breaker sees it. CANCELLED is any end that says nothing about the dependency."""
 
     SUCCESS = "success"
     FAILURE = "failure"

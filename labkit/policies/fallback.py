@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from labkit.errors import is_wholly
 from labkit.policies._machine import Transition
 
 __all__ = ["TRANSITIONS", "FallbackDecision", "FallbackPolicy"]
@@ -33,7 +34,7 @@ class FallbackPolicy:
     """Decides what follows an error.
 
     Args:
-        errors: the classes that are answered; others are passed on.
+        errors: the classes that are answered; others are passed on. A group is answered where each of its members is.
         has_alternative: whether there is an approved alternative.
 
     Example:
@@ -50,7 +51,7 @@ class FallbackPolicy:
 
     def decide(self, error: Exception, *, from_alternative: bool = False) -> FallbackDecision:
         """What to do about an error of the primary, or of the alternative when it has been asked."""
-        if not isinstance(error, self.errors):
+        if not is_wholly(error, self.errors):
             return FallbackDecision.PASS_ON
         if self.has_alternative and not from_alternative:
             return FallbackDecision.ASK_ALTERNATIVE

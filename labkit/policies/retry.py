@@ -18,6 +18,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from labkit.errors import members
 from labkit.policies._machine import Transition
 
 __all__ = ["TRANSITIONS", "GiveUp", "RetryPolicy", "Wait"]
@@ -137,7 +138,7 @@ def _not_before(error: BaseException) -> float:
     A group is what its members are: the one that asks for most counts.
     """
     if isinstance(error, BaseExceptionGroup):
-        return max(map(_not_before, _members(error)))
+        return max(map(_not_before, members(error)))
     try:
         seconds = getattr(error, "retry_after", None)
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
@@ -147,15 +148,3 @@ def _not_before(error: BaseException) -> float:
         return math.inf
     except Exception:  # a property of somebody else's that fails must not hide the error
         return 0.0
-
-
-def _members(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
-    waiting: list[BaseException] = [group]
-    while waiting:  # and no recursion: groups may be nested as deep as one likes
-        one = waiting.pop()
-        if isinstance(one, BaseExceptionGroup):
-            waiting.extend(one.exceptions)
-        else:
-            found.append(one)
-    return found

@@ -10,9 +10,9 @@ from typing import Any
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
-from labkit.config import nearest
+from labkit.config import check_readers, nearest
 from labkit.config.document import Document
-from labkit.config.findings import Report, TooMuch, printable
+from labkit.config.findings import Report, TooMuch, in_order, printable
 from labkit.config.loader import read_stack_config, refused
 from labkit.config.models import middleware_types
 from labkit.config.stack import FunctionConfig, StackConfig
@@ -201,6 +201,8 @@ class _Reader:
         self._workload_fits(stack, workload)
         if any(finding.severity == "error" for finding in self.report.findings):
             return None
+        readers = check_readers(stack, [(load.function, load.close_after is not None) for load, _ in workload])
+        stack.warnings = tuple(in_order((*stack.warnings, *readers)))
         return Scenario(
             name=name,
             title=head["title"] or name,

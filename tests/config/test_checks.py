@@ -11,16 +11,22 @@ from typing import Any
 import pytest
 
 import labkit
+from labkit.cli import main
 from labkit.config import (
+    BulkheadMiddlewareConfig,
     CircuitBreakerMiddlewareConfig,
     FallbackMiddlewareConfig,
     Finding,
     FunctionConfig,
+    GuardedCircuitBreakerMiddlewareConfig,
+    MiddlewareConfig,
     RetryBudgetMiddlewareConfig,
     RetryMiddlewareConfig,
     StackConfig,
     TimeoutMiddlewareConfig,
+    WindowCircuitBreakerMiddlewareConfig,
     check_alternatives,
+    check_readers,
     check_stack,
     load_stack_config,
 )
@@ -230,3 +236,122 @@ def test_a_budget_that_is_shared_twice_is_no_refusal() -> None:
         {"parts": FunctionConfig("s", ["a", "b"])},
     )
     assert [finding.severity for finding in check_stack(stack)] == ["warning"]
+
+
+LAYERS: dict[str, MiddlewareConfig] = {
+    "toolkit": CircuitBreakerMiddlewareConfig(),
+    "guarded": GuardedCircuitBreakerMiddlewareConfig(),
+    "rate": WindowCircuitBreakerMiddlewareConfig(failure_rate=0.5, window=60),
+    "interval": WindowCircuitBreakerMiddlewareConfig(failure_threshold=5, interval=60),
+    "counting": GuardedCircuitBreakerMiddlewareConfig(left_early="success"),
+    "places": BulkheadMiddlewareConfig(max_concurrent=1),
+    "limit": TimeoutMiddlewareConfig(timeout=2),
+    "again": RetryMiddlewareConfig(),
+    "answer": FallbackMiddlewareConfig(),
+    "answer_open": FallbackMiddlewareConfig(errors=["CircuitBreakerOpenError"]),
+    "off": CircuitBreakerMiddlewareConfig(enabled=False),
+    "no_places": BulkheadMiddlewareConfig(max_concurrent=1, enabled=False),
+    "inner": CircuitBreakerMiddlewareConfig(),
+}
+
+
+def listing(*names: str, **functions: list[str]) -> StackConfig:
+    """A stack in which the function 'parts' has this list, with the layers that are listed."""
+    lists = {"parts": list(names), **functions}
+    used = {name for listed in lists.values() for name in listed}
+    return StackConfig(
+        {name: one for name, one in LAYERS.items() if name in used},
+        {name: FunctionConfig("s", listed) for name, listed in lists.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [
+        (["toolkit", "places"], [("toolkit", "'places'")]),
+        (["toolkit", "limit", "again", "guarded", "places"], [("toolkit", "'guarded'")]),
+        (["toolkit", "inner", "rate"], [("toolkit", "'inner'"), ("inner", "'rate'")]),
+        (["toolkit", "answer_open", "guarded", "places"], [("toolkit", "'places'")]),
+        (["toolkit", "answer", "places", "guarded"], []),
+        (["toolkit", "answer_open", "inner"], []),
+        (["places", "toolkit", "limit"], []),
+        (["guarded", "rate", "interval", "toolkit"], []),
+        (["off", "places"], []),
+        (["toolkit", "no_places", "off"], []),
+        (["toolkit", "toolkit"], []),
+    ],
+)
+def test_a_toolkit_breaker_outside_a_layer_that_refuses(listed: list[str], found: list[tuple[str, str]]) -> None:
+    """It would count refusals as failures of the dependency: a warning, unless a fallback between them answers them."""
+    findings = [finding for finding in check_stack(listing(*listed)) if finding.code == "counts-refusals"]
+    assert [(finding.key, finding.found) for finding in findings] == found
+    assert all(finding.severity == "warning" for finding in findings)
+
+
+def test_the_sentence_about_refusals() -> None:
+    """It says who counts what, and what to do."""
+    (finding,) = check_stack(listing("toolkit", "places"))
+    assert finding.message == (
+        "warning: function 'parts' lists the breaker 'toolkit' (circuit_breaker) outside 'places' (bulkhead): it "
+        "counts each refusal of a full bulkhead as a failure of the dependency, and may open while that is well; list "
+        "it inside, or make it a guarded_circuit_breaker, which counts refusals neither way"
+    )
+
+
+@pytest.mark.parametrize(
+    ("listed", "calls", "severities"),
+    [
+        (["toolkit"], [("parts", True)], ["warning"]),
+        (["guarded"], [("parts", True), ("parts", True)], ["warning"]),
+        (["interval", "rate"], [("parts", True)], ["warning", "warning"]),
+        (["counting"], [("parts", True)], []),
+        (["off"], [("parts", True)], []),
+        (["toolkit", "guarded", "interval"], [("parts", True), ("parts", False)], []),
+        (["rate"], [("parts", True), ("parts", False)], ["note"]),
+        (["rate"], [("parts", False)], []),
+        (["toolkit"], [("parts", True), ("documents", False)], ["warning"]),
+        (["toolkit"], [("nobody", True)], []),
+        (["limit"], [("parts", True)], []),
+    ],
+)
+def test_readers_who_leave_early_are_told_of(
+    listed: list[str], calls: list[tuple[str, bool]], severities: list[str]
+) -> None:
+    """A breaker that sees nothing else can never close again: a warning. A rate of the rest alone: a note."""
+    findings = check_readers(listing(*listed, documents=["toolkit"]), calls)
+    assert [finding.severity for finding in findings] == severities
+    assert all(finding.code == "left-early" for finding in findings)
+
+
+def test_functions_of_one_name_share_their_readers() -> None:
+    """A reader of another function under the same name who stays closes the breaker for both."""
+    stack = listing("toolkit", documents=["toolkit"])
+    stack.functions["documents"].settings["context_name"] = "parts"
+    assert check_readers(stack, [("parts", True), ("documents", False)]) == []
+
+
+READERS = """\
+scenario: {duration: 10}
+services:
+  parts: {_type: parts_availability}
+middleware:
+  breaker: {_type: window_circuit_breaker, failure_rate: 0.5, window: 60, minimum_calls: 3}
+functions:
+  parts: {_type: parts_availability, middleware: [breaker]}
+workload:
+  - {function: parts, rate: 1, mode: stream, close_after: 1}
+"""
+
+
+def test_check_reads_who_leaves_early_from_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`labkit check` warns of the latch with the breaker's line; with `left_early: success` there is none."""
+    file = tmp_path / "scenario.yaml"
+    file.write_text(READERS, encoding="utf-8")
+    assert main(["check", str(file)]) == 1
+    assert capsys.readouterr().out.startswith(
+        f"{file}:5: warning: the breaker 'breaker' (window_circuit_breaker) of 'parts' sees nothing but streams that "
+        "their readers leave early, and it counts those neither way: once it is open it stays HALF_OPEN, as no probe "
+        "succeeds; let some be read to their end, or set 'left_early: success'"
+    )
+    file.write_text(READERS.replace("minimum_calls: 3", "left_early: success"), encoding="utf-8")
+    assert main(["check", str(file)]) == 0

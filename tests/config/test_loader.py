@@ -148,7 +148,7 @@ def test_a_fault_in_a_merged_block_is_said_once_where_it_stands() -> None:
     text = "llms:\n  base: &base\n    coooldown_period: 3\nmiddleware:\n" + "".join(
         f"  {name}: {{<<: *base, _type: circuit_breaker}}\n" for name in "abc"
     )
-    text += "functions: {f: {_type: s, middleware: [a, b, c]}}\n"
+    text += "functions:\n" + "".join(f"  f_{name}: {{_type: s, middleware: [{name}]}}\n" for name in "abc")
     assert [(finding.key, finding.line, finding.column) for finding in findings(text)] == [("coooldown_period", 3, 5)]
 
 

@@ -187,7 +187,7 @@ def test_own_types_have_the_contracts_defaults() -> None:
     }
     assert fallback.model_dump(exclude={"type"}) == {
         "enabled": True,
-        "errors": ["CircuitBreakerOpenError", "TimeoutError", "ConnectionError", "DependencyError"],
+        "errors": ["Refusal", "TimeoutError", "ConnectionError", "DependencyError"],
         "reason": None,
         "alternative": None,
         "approved": False,

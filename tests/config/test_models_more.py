@@ -84,6 +84,7 @@ def test_defaults() -> None:
         "half_open_successes": 1,
         "probe_timeout": None,
         "circuit_breaker_message": None,
+        "left_early": "neither",
     }
     assert BulkheadMiddlewareConfig(max_concurrent=4).model_dump(exclude={"type"}) == {
         "enabled": True,

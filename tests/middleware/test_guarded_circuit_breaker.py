@@ -196,15 +196,28 @@ async def got(call: Any) -> Any:
 # -- probes and streams ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("fields", "seconds"), [({"probe_timeout": 2.0}, 2.0), ({"probe_hold": 7.0}, 7.0), ({}, 60.0)])
-def test_a_probe_is_bounded(bench: Any, fields: dict[str, float], seconds: float) -> None:
-    """A probe that hangs is ended after `probe_timeout`, or else after `probe_hold`, and counts as a failure."""
+BOUNDS: list[tuple[dict[str, float], float]] = [
+    ({"probe_timeout": 2.0}, 2.0),
+    ({"probe_hold": 7.0}, 7.0),
+    ({"probe_timeout": 9.0, "probe_hold": 4.0}, 4.0),
+    ({}, 60.0),
+]
+
+
+@pytest.mark.parametrize(("fields", "seconds"), BOUNDS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_probe_is_bounded(bench: Any, fields: dict[str, float], seconds: float, stream: bool) -> None:
+    """A probe that hangs is ended after `probe_timeout`, never later than after `probe_hold`, and counts as failed."""
     breaker = guarded(bench, **fields)
 
     async def main() -> None:
         await bench.half_open(breaker)
         began = bench.now()
-        assert isinstance(await bench.get(bench.single(breaker, service=bench.hangs)()), TimeoutError)
+        if stream:
+            (error,) = await bench.read(bench.stream(breaker, service=bench.streams((1e9, "late")))())
+        else:
+            error = await bench.get(bench.single(breaker, service=bench.hangs)())
+        assert isinstance(error, TimeoutError)
         assert bench.now() - began == seconds
         assert held(breaker) == "OPEN 1 0"
 

@@ -650,6 +650,40 @@ class Broken(MemoryLeaseStore):
         return await super().release(lease)
 
 
+@pytest.mark.parametrize(
+    ("broken", "times"),
+    [
+        ([], [4.0, 8.0, 12.0, 16.0]),
+        ([4.0], [4.0, 5.0, 9.0, 13.0, 17.0]),
+        ([8.0, 9.0, 10.0], [4.0, 8.0, 9.0, 10.0, 11.0, 15.0, 19.0]),
+    ],
+)
+def test_each_renewal_comes_after_half_of_the_time(broken: list[float], times: list[float]) -> None:
+    """The first as well as all later ones; while the store is away it is asked again each eighth, and then as before.
+
+    A lease that was renewed later than at half would lapse if the store were then away for less than half of its time.
+    """
+    clock = VirtualClock()
+    asked: list[float] = []
+
+    class Watched(MemoryLeaseStore):
+        async def renew(self, lease: Lease) -> Lease | None:
+            asked.append(clock.now())
+            if clock.now() in broken:
+                raise LeaseError("away")
+            return await super().renew(lease)
+
+    async def main() -> None:
+        held = await ProbeLease(Watched(clock), time_to_live=8.0, clock=clock).acquire("parts", hold=100.0)
+        assert held is not None
+        await clock.sleep(19.5)
+        assert not held.lapsed
+        await held.give_back()
+
+    clock.run(main())
+    assert asked == times
+
+
 @pytest.mark.parametrize("how", ["raises", "fails", "hangs"])
 @pytest.mark.parametrize(("when", "answer"), [("refuse", CircuitBreakerOpenError), ("admit", "ok")])
 def test_a_store_that_cannot_be_asked(how: str, when: str, answer: Any) -> None:

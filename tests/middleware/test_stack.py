@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from functools import partial, wraps
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock, create_autospec
 
 import pytest
 
@@ -135,6 +137,179 @@ def test_what_cannot_be_built_is_a_sentence(bench: Any) -> None:
         Stack(lesson(parts=["braker"]), {"service": bench.ok}, bench.clock)
     with pytest.raises(MiddlewareError, match="7 has neither"):
         Stack(lesson(parts=[]), {"service": 7}, bench.clock)
+
+
+class Plain:
+    """A service written as if nothing were asynchronous, in every place."""
+
+    def __call__(self, *_: Any) -> None:
+        """Would run at each call."""
+
+    def call(self, *_: Any) -> None:
+        """Would run at each call."""
+
+    def stream(self, *_: Any) -> Any:
+        """Would run at each call."""
+        yield 1
+
+
+class PlainStream(Both):
+    """Sound but for its stream."""
+
+    def stream(self, *_: Any) -> Any:
+        """A plain generator."""
+        yield 1
+
+
+class OneForMany(Both):
+    """Sound but for its stream."""
+
+    async def stream(self, *_: Any) -> Any:
+        """One result."""
+
+
+class ManyForOne(Both):
+    """Sound but for its call."""
+
+    async def call(self, *_: Any) -> Any:
+        """A stream."""
+        yield 1
+
+
+class PlainCall:
+    """An object that is called plainly."""
+
+    def __call__(self, *_: Any) -> None:
+        """Would run at each call."""
+
+
+ran: list[str] = []
+
+
+def plain(*_: Any) -> str:
+    """A plain function with a side effect."""
+    ran.append("plain")
+    return "ok"
+
+
+def plain_generator(*_: Any) -> Any:
+    """A plain generator function."""
+    yield 1
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (plain, "the service behind 'parts' is 'plain', a plain function, and what it returns cannot be awaited"),
+    (partial(plain, 1), "is 'plain', a plain function"),
+    (partial(partial(plain)), "is 'plain', a plain function"),
+    (lambda *_: only_call(), "is '<lambda>', a plain function"),
+    (len, "is 'len', a plain function"),
+    (plain_generator, "is 'plain_generator', a plain generator function"),
+    (PlainCall(), "is 'PlainCall.__call__', a plain function"),
+    (PlainCall().__call__, "is 'PlainCall.__call__', a plain function"),
+    (PlainCall, "is 'PlainCall', a class"),
+    (Plain(), "'call' of the service behind 'parts' is 'Plain.call', a plain function"),
+    (PlainStream(), "'stream' of the service behind 'parts' is 'PlainStream.stream', a plain generator function"),
+    (OneForMany(), "'stream' of the service behind 'parts' is 'OneForMany.stream', which gives one result to await"),
+    (ManyForOne(), "'call' of the service behind 'parts' is 'ManyForOne.call', which gives a stream"),
+    (Both, "is the class Both, whose 'call' needs an instance; give one"),
+    (None, "None has neither"),
+]
+
+
+@pytest.mark.parametrize(("service", "sentence"), REFUSED)
+def test_what_cannot_be_awaited_is_refused_when_the_stack_is_built(service: Any, sentence: str) -> None:
+    """A service that would run at each call and give nothing to await is one sentence, and never runs."""
+    with pytest.raises(MiddlewareError) as refused:
+        Stack(lesson(parts=["breaker"]), {"parts": service})
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not ran
+
+
+class AsyncCall:
+    """An object that is awaited when it is called."""
+
+    async def __call__(self, *args: Any) -> Any:
+        return ("object", *args)
+
+
+class Proxy:
+    """Hands on whatever it is asked for."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Namespace:
+    """A class that is not made an object of."""
+
+    @staticmethod
+    async def call(*args: Any) -> Any:
+        """Answers."""
+        return ("static", *args)
+
+
+class HalfOfIt(Both):
+    """Its `stream` is something else altogether."""
+
+    stream = 7  # type: ignore[assignment]
+
+
+def promised(*args: Any) -> Awaitable[Any]:
+    """A plain function that says what it returns."""
+    return only_call(*args)
+
+
+@wraps(only_call)
+def wrapped(*args: Any) -> Any:
+    """A plain function around an async one."""
+    return only_call(*args)
+
+
+ACCEPTED: list[tuple[Any, Any]] = [
+    (only_call, ("function", 1)),
+    (partial(only_call, 0), ("function", 0, 1)),
+    (promised, ("function", 1)),
+    (wrapped, ("function", 1)),
+    (AsyncCall(), ("object", 1)),
+    (partial(AsyncCall(), 0), ("object", 0, 1)),
+    (Both().call, (1,)),
+    (Both(), (1,)),
+    (Proxy(Both()), (1,)),
+    (Namespace, ("static", 1)),
+    (HalfOfIt(), (1,)),
+    (AsyncMock(return_value="mock"), "mock"),
+    (partial(AsyncMock(return_value="mock")), "mock"),
+    (MagicMock(spec=Both(), call=AsyncMock(return_value="mock")), "mock"),
+    (create_autospec(only_call, return_value="mock"), "mock"),
+]
+
+
+@pytest.mark.parametrize(("service", "answer"), ACCEPTED)
+def test_whatever_can_be_awaited_is_a_service(service: Any, answer: Any, bench: Any) -> None:
+    """Partials, objects with an async `__call__`, mocks, proxies, plain functions that promise an awaitable."""
+    config = StackConfig(
+        middleware={"spare": FallbackMiddlewareConfig(alternative="other", approved=True)},
+        functions={"parts": FunctionConfig("a", ["spare"]), "other": FunctionConfig("b")},
+    )
+    stack = Stack(config, {"parts": service, "other": AsyncMock()}, bench.clock)
+    assert bench.run(stack.call("parts", 1)) == answer
+
+
+def test_a_stack_can_stand_behind_another(bench: Any) -> None:
+    """`call` and `stream` of a stack say what they return, so they may be a service of a further one."""
+    inner = Stack(lesson(parts=[]), {"parts": Both()}, bench.clock)
+    services = {"one": partial(inner.call, "parts"), "many": partial(inner.stream, "parts")}
+    outer = Stack(lesson(one=["breaker"], many=["breaker"]), services, bench.clock)
+
+    async def main() -> None:
+        assert await outer.call("one", 1) == (1,)
+        assert await read(outer.stream("many", 1, 2)) == [1, 2]
+
+    bench.run(main())
 
 
 def test_an_unknown_function_is_a_sentence(bench: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from labkit.config import WindowCircuitBreakerMiddlewareConfig
-from labkit.errors import CircuitBreakerOpenError
+from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, LeaseError, Refusal
 from labkit.middleware import (
     BreakerEvent,
     FunctionMiddlewareChain,
@@ -328,11 +328,24 @@ def test_a_late_end_is_told_and_changes_nothing(bench: Any) -> None:
 # -- any history -------------------------------------------------------------------------------------------------------
 
 
+REFUSED: dict[str, Exception] = {
+    "refused": BulkheadFullError("full"),
+    "refusals": ExceptionGroup("all", [LeaseError("lapsed"), ExceptionGroup("deep", [BulkheadFullError("full")])]),
+}
+RAISED: dict[str, Exception] = {
+    **REFUSED,
+    "error": ValueError(),
+    "mixed": ExceptionGroup("some", [BulkheadFullError("full"), ExceptionGroup("deep", [ValueError()])]),
+}
+OUTCOMES = ["ok", "ok", "ok", "error", "cancel", "close", "close", "wedge", *RAISED]
+
+
 class Flight:
     """A call or a stream that ends when and how it is told."""
 
     def __init__(self, clock: VirtualClock, breaker: WindowCircuitBreakerMiddleware, stream: bool) -> None:
         self.reached = self.ended = False
+        self.stream = stream
         self.probe = False
         self.outcome = "ok"
         self.end = clock.event()
@@ -344,8 +357,8 @@ class Flight:
         self.reached = True
         try:
             await self.end.wait()
-            if self.outcome == "error":
-                raise ValueError
+            if self.outcome in RAISED:
+                raise RAISED[self.outcome]
             if self.outcome == "wedge":
                 raise Wedge
         finally:
@@ -364,7 +377,7 @@ class Flight:
     async def _watch(self, begin: Any) -> None:
         try:
             await begin()
-        except (ValueError, CircuitBreakerOpenError, TimeoutError, CancelledError, Wedge):
+        except (ValueError, ExceptionGroup, Refusal, TimeoutError, CancelledError, Wedge):
             return
 
     def finish(self, outcome: str) -> None:
@@ -389,9 +402,16 @@ class AnyHistory(RuleBasedStateMachine):
         successes=st.integers(1, 3),
         probe_timeout=st.sampled_from([None, 4.0]),
         traffic=st.booleans(),
+        left_early=st.sampled_from(["neither", "success"]),
     )
     def begin(
-        self, way: dict[str, Any], requests: int, successes: int, probe_timeout: float | None, traffic: bool
+        self,
+        way: dict[str, Any],
+        requests: int,
+        successes: int,
+        probe_timeout: float | None,
+        traffic: bool,
+        left_early: str,
     ) -> None:
         """One breaker, and a listener."""
         self.clock = VirtualClock()
@@ -404,7 +424,9 @@ class AnyHistory(RuleBasedStateMachine):
             probe_timeout=probe_timeout,
             open_factor=2.0,
             max_open_duration=30.0,
+            left_early=left_early,
         )
+        self.left_early = left_early
         self.events: list[BreakerEvent] = []
         self.breaker.listen(self.events.append, traffic=traffic)
         self.all: list[Flight] = []
@@ -430,12 +452,19 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(
         flight=consumes(flights),
-        outcome=st.sampled_from(["ok", "ok", "ok", "error", "error", "cancel", "close", "wedge"]),
+        outcome=st.sampled_from(OUTCOMES),
     )
     def finish(self, flight: Flight, outcome: str) -> None:
-        """A call ends."""
+        """A call ends. What says nothing about the dependency changes nothing but the slot."""
+        before = self.breaker.snapshot("parts")
         flight.finish(outcome)
         self.clock.settle()
+        after = self.breaker.snapshot("parts")
+        is_left = outcome == "close" and flight.stream and self.left_early == "success"
+        if not is_left and outcome in (*REFUSED, "cancel", "wedge", *(["close"] if flight.stream else [])):
+            assert after._replace(probes=0) == before._replace(probes=0)
+        elif outcome in ("ok", "close"):
+            assert after.failures <= before.failures
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 9.5, 10.0, 30.0]))
     def wait(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from labkit.config import GuardedCircuitBreakerMiddlewareConfig
-from labkit.errors import CircuitBreakerOpenError, LeaseError
+from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, LeaseError, Refusal
 from labkit.middleware import (
     BreakerEvent,
     FunctionMiddlewareChain,
@@ -27,6 +27,17 @@ from labkit.timing import VirtualClock, VirtualTask
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
 TARGETS = ("parts", "documents")
 COOLDOWN, HOLD = 10.0, 25.0
+REFUSED: dict[str, Exception] = {
+    "refused": BulkheadFullError("full"),
+    "rejected": CircuitBreakerOpenError("open"),
+    "refusals": ExceptionGroup("all", [LeaseError("lapsed"), ExceptionGroup("deep", [BulkheadFullError("full")])]),
+}
+FAILED: dict[str, Exception] = {
+    "error": ValueError(),
+    "mixed": ExceptionGroup("some", [BulkheadFullError("full"), ExceptionGroup("deep", [ValueError()])]),
+}
+RAISED = {**REFUSED, **FAILED}
+OUTCOMES = ["ok", *FAILED, "error", "cancel", "close", "odd", *REFUSED]
 
 
 class Odd(BaseException):
@@ -80,8 +91,8 @@ class Call:
             self.probe = self.world.breakers[self.replica].snapshot(self.target).state is HALF_OPEN
         try:
             await self.end.wait()
-            if self.outcome == "error":
-                raise ValueError
+            if self.outcome in RAISED:
+                raise RAISED[self.outcome]
             if self.outcome == "odd":
                 raise Odd
             return "ok"
@@ -104,7 +115,7 @@ class Call:
     async def _watch(self, body: Any) -> None:
         try:
             await body
-        except (ValueError, CircuitBreakerOpenError, TimeoutError, LeaseError, CancelledError, Odd) as error:
+        except (ValueError, ExceptionGroup, Refusal, TimeoutError, CancelledError, Odd) as error:
             self.error = error
 
     def finish(self, outcome: str) -> None:
@@ -122,12 +133,18 @@ class Guarded(RuleBasedStateMachine):
 
     calls: Bundle[Call] = Bundle("calls")
 
-    @initialize(leased=st.booleans(), successes=st.integers(1, 2), probe_timeout=st.sampled_from([None, 4.0]))
-    def begin(self, leased: bool, successes: int, probe_timeout: float | None) -> None:
+    @initialize(
+        leased=st.booleans(),
+        successes=st.integers(1, 2),
+        probe_timeout=st.sampled_from([None, 4.0, HOLD + 1.0]),
+        left_early=st.sampled_from(["neither", "success"]),
+    )
+    def begin(self, leased: bool, successes: int, probe_timeout: float | None, left_early: Any) -> None:
         """Two breakers."""
         self.clock = VirtualClock()
         self.store = Shaky(self.clock)
         self.leased = leased
+        self.left_early = left_early
         config = GuardedCircuitBreakerMiddlewareConfig(
             failure_threshold=1,
             cooldown_period=COOLDOWN,
@@ -135,6 +152,7 @@ class Guarded(RuleBasedStateMachine):
             probe_timeout=probe_timeout,
             probe_hold=HOLD,
             idle_period=40.0,
+            left_early=left_early,
         )
         self.breakers, self.events = [], []
         for _ in range(2):
@@ -176,11 +194,22 @@ class Guarded(RuleBasedStateMachine):
         self.clock.settle()
         return multiple(*made)
 
-    @rule(call=consumes(calls), outcome=st.sampled_from(["ok", "error", "error", "cancel", "close", "odd"]))
+    @rule(call=consumes(calls), outcome=st.sampled_from(OUTCOMES))
     def finish(self, call: Call, outcome: str) -> None:
-        """A call ends."""
+        """A call ends. What says nothing about the dependency changes nothing but the slot."""
+        flying = not call.task.done()
+        before = self.breakers[call.replica].snapshot(call.target)
         call.finish(outcome)
         self.clock.settle()
+        after = self.breakers[call.replica].snapshot(call.target)
+        if flying and outcome in RAISED and not isinstance(call.error, LeaseError):
+            assert call.error is RAISED[outcome]
+        # A reader who is cancelled while it is busy with a chunk leaves early as well.
+        is_left = outcome in ("cancel", "close") and call.stream and self.left_early == "success"
+        if not is_left and outcome in (*REFUSED, "cancel", "odd", *(["close"] if call.stream else [])):
+            assert (after.state, after.failures, after.successes) == (before.state, before.failures, before.successes)
+        elif outcome not in FAILED:
+            assert after.failures <= before.failures
 
     @rule(call=calls)
     def resume(self, call: Call) -> None:
