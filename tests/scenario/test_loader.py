@@ -39,7 +39,7 @@ def test_a_sound_one_is_read(small: Any) -> None:
         ("rate: 10", "rate: 10, close_after: 2", 19, ["'close_after'", "mode: stream"]),
         ("rate: 10", "ramp: [[0, 1]]", 19, ["'ramp'", "[[0, 10], [60, 80]]"]),
         ("rate: 10", "rate: 10, subjects: []", 19, ["'subjects'", "HX-2040"]),
-        ("rate: 10}", "rate: 1.0e+6}\n  - {function: parts_availability, rate: 10}", 18, ["at most 20,000,000"]),
+        ("rate: 10}", "rate: 1.0e+6}\n  - {function: parts_availability, rate: 10}", 19, ["at most 5,000,000"]),
         ("function: parts_availability, rate", "function: parts_availablity, rate", 19, ["did you mean"]),
         ("from: 5, to: 12", "from: 25, to: 26", 10, ["begins at 25 s", "duration is 20 s"]),
         ("from: 5, to: 12", "from: 12, to: 5", 10, ["faults[0]"]),
