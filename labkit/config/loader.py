@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from labkit.config.checks import check_stack
 from labkit.config.document import Document
 from labkit.config.environment import expand
-from labkit.config.findings import Report, TooMuch, in_order, printable, quoted
+from labkit.config.findings import AsWritten, Report, TooMuch, in_order, printable, quoted
 from labkit.config.models import (
     NAMES,
     TOOLKIT_ONLY_TYPES,
@@ -25,6 +25,8 @@ from labkit.config.models import (
 )
 from labkit.config.models_leases import LeaseConfig, lease_types
 from labkit.config.nearest import nearest
+from labkit.config.numbers import LARGEST
+from labkit.config.reading import as_text, read_user_file
 from labkit.config.stack import FunctionConfig, Path, Position, StackConfig
 from labkit.errors import ConfigError
 
@@ -32,6 +34,8 @@ __all__ = ["MAX_BYTES", "UNREADABLE", "load_stack_config", "open_document", "rea
 
 MAX_BYTES = 262_144
 """The longest file that is read; a stack has a few thousand bytes."""
+
+_USUAL = "a stack has a few thousand"
 
 UNREADABLE = frozenset({"unreadable", "syntax"})
 """Codes of the findings that say that a file could not be read, so that nothing is known about what it says."""
@@ -166,36 +170,10 @@ def refused(report: Report) -> ConfigError:
 def _source(path_or_text: str | os.PathLike[str] | bytes, name: str | None) -> tuple[bytes, str]:
     if isinstance(path_or_text, bytes):
         return path_or_text, name or "<text>"
-    if isinstance(path_or_text, str):
-        if _is_text(path_or_text):
-            return path_or_text.encode("utf-8", "surrogatepass"), name or "<text>"
+    if isinstance(path_or_text, str) and _is_text(path_or_text):
+        return path_or_text.encode("utf-8", "surrogatepass"), name or "<text>"
     path = os.fspath(path_or_text)
-    label = name or path
-    try:
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1), label
-    except FileNotFoundError:
-        sentence = "there is no such file"
-        try:
-            beside = os.listdir(os.path.dirname(path) or ".")
-        except (OSError, ValueError):
-            beside = []
-        if found := nearest(os.path.basename(path), beside, letters_only=True):
-            raise _unreadable(label, sentence, os.path.join(os.path.dirname(path), found)) from None
-    except IsADirectoryError:
-        sentence = "this is a folder, and a YAML file is wanted"
-    except PermissionError:
-        sentence = "the file may not be read by you"
-    except (OSError, ValueError) as error:  # a name that is too long, or has a null character in it
-        reason = getattr(error, "strerror", None) or str(error)
-        sentence = f"the file cannot be opened: {printable(reason).lower()}"
-    raise _unreadable(label, sentence) from None
-
-
-def _unreadable(label: str, sentence: str, nearest_name: str | None = None) -> ConfigError:
-    report = Report(label)
-    report.add("unreadable", sentence, nearest=nearest_name)
-    return ConfigError(report.findings[0].message, report.findings)
+    return read_user_file(path, most=MAX_BYTES, name=name, wanted="a YAML file", usual=_USUAL), name or path
 
 
 def _is_text(text: str) -> bool:
@@ -203,22 +181,10 @@ def _is_text(text: str) -> bool:
 
 
 def _decoded(data: bytes, report: Report) -> str | None:
-    """Return the text as Python's `open` gives it, with the same line breaks on every system."""
     if len(data) > MAX_BYTES:
-        report.add("unreadable", f"the file has more than {MAX_BYTES} bytes, and a stack has a few thousand")
+        report.add("unreadable", f"the file has more than {MAX_BYTES} bytes, and {_USUAL}")
         return None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-        kind = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "another encoding"
-        sentence = (
-            f"the file is not UTF-8 text (it holds the byte 0x{data[error.start]:02x}); save it as UTF-8, not as {kind}"
-        )
-        report.add("unreadable", sentence, (line, column))
-        return None
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return as_text(data, report)
 
 
 # ---------------------------------------------------------------------------------------------------- reading the nodes
@@ -456,7 +422,7 @@ class _Reader:
                 f"'_type' of {what} is {self._doc.shown(type_node)}",
                 self._doc.position(type_key),
                 key="_type",
-                found=type_,
+                found=self._doc.found(type_node),
                 allowed=allowed,
             )
         return None
@@ -475,7 +441,7 @@ class _Reader:
                 continue
             if setting in keys:
                 self._place((*path, setting), setting_key, setting_value)
-                if self._is_unread(setting_value):
+                if self._is_unread(setting_value) or self._is_endless(what, setting, setting_key, setting_value, of):
                     unread.add(setting)
                 else:
                     values[setting] = self._doc.value(setting_value)
@@ -487,6 +453,22 @@ class _Reader:
         for setting in values:
             self._surprise(what, setting, *entries[setting], of)
         return None if unread else model
+
+    def _is_endless(self, what: str, setting: str, key: Node, node: Node, model: type[TypedConfig]) -> bool:
+        """Say whether a setting is a whole number with which nothing can be reckoned, after saying so."""
+        if not (isinstance(self._doc.value(node), int) and _is_beyond(self._doc.value(node))):
+            return False
+        extra = model.model_fields[setting].json_schema_extra
+        allowed = str(extra["allowed"]) if isinstance(extra, dict) and "allowed" in extra else "a number"
+        self._report.add(
+            "out-of-range",
+            f"'{setting}' of {what} is {self._doc.shown(node)}",
+            self._doc.position(key),
+            key=setting,
+            found=self._doc.found(node),
+            allowed=f"{allowed}, at most 1.8e308",
+        )
+        return True
 
     def _validated(
         self,
@@ -520,7 +502,9 @@ class _Reader:
             return
         value = self._doc.value(node)
         if isinstance(value, bool):
-            reading = f"{printable(node.value)}, which counts as {int(value)}"
+            written = self._doc.found(node)
+            reading = quoted(written) if isinstance(written, AsWritten) else printable(node.value)
+            reading += f", which counts as {int(value)}"
         elif node.style is None and not isinstance(value, str) and _ODD_NUMBER.fullmatch(node.value):
             reading = self._doc.shown(node)
         else:
@@ -535,7 +519,7 @@ class _Reader:
             self._doc.position(key),
             severity="warning",
             key=setting,
-            found=value,
+            found=self._doc.found(node),
         )
 
     def _unknown_key(
@@ -629,8 +613,8 @@ class _Reader:
             f"{place} is {self._doc.shown(node)}",
             at,
             key=field,
-            found=self._doc.value(node),
-            allowed=allowed,
+            found=self._doc.found(node),
+            allowed=f"{allowed}, at most 1.8e308" if allowed and _is_beyond(self._doc.value(node)) else allowed,
         )
 
     def _inner(self, node: Node, step: object) -> tuple[Position, Node] | None:
@@ -702,7 +686,7 @@ class _Reader:
             f"'name' of {what} is {self._doc.shown(node)}",
             self._doc.position(key),
             key="name",
-            found=name,
+            found=self._doc.found(node),
             allowed="a text or null",
         )
         return None
@@ -718,7 +702,7 @@ class _Reader:
                     f"'middleware' of {what} is {'empty' if value is None else self._doc.shown(node)}",
                     self._doc.position(key),
                     key="middleware",
-                    found=value,
+                    found=self._doc.found(node),
                     allowed=f"a list of names, outermost first, such as [{example}]",
                 )
             return []
@@ -730,13 +714,14 @@ class _Reader:
             elif id(one) not in self._doc.unreadable:
                 allowed = "the name of a middleware that the section 'middleware' defines"
                 if isinstance(one, ScalarNode) and name is not None:
-                    allowed = f'a name; this one in quotes: "{printable(one.value)}"'
+                    in_quotes = quoted(one.value)[1:-1]
+                    allowed = f'a name; this one in quotes: "{in_quotes}"'
                 self._report.add(
                     "wrong-type",
                     f"an entry in 'middleware' of {what} is {self._doc.shown(one)}",
                     self._doc.position(one),
                     key="middleware",
-                    found=name,
+                    found=self._doc.found(one),
                     allowed=allowed,
                 )
         return names
@@ -752,6 +737,11 @@ class _Reader:
         if isinstance(node, MappingNode):
             return "a mapping" if self._doc.is_mapping(node) else "a set"
         return "a list" if isinstance(node, SequenceNode) else self._doc.shown(node)
+
+
+def _is_beyond(value: object) -> bool:
+    """Whether it is a number that is larger than what can be reckoned with."""
+    return isinstance(value, int | float) and value == value and not -LARGEST <= value <= LARGEST
 
 
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")

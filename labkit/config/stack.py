@@ -45,7 +45,8 @@ class FunctionConfig:
         >>> FunctionConfig("search_service", settings={"context_name": "search"}).target("parts")
         'search'
         """
-        return str(self.settings.get("context_name") or name)
+        given = self.settings.get("context_name")
+        return given if isinstance(given, str) and given else name
 
 
 @dataclass(slots=True)
