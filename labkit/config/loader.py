@@ -25,6 +25,7 @@ from labkit.config.models import (
 )
 from labkit.config.models_leases import LeaseConfig, lease_types
 from labkit.config.nearest import nearest
+from labkit.config.reading import as_text, read_user_file
 from labkit.config.stack import FunctionConfig, Path, Position, StackConfig
 from labkit.errors import ConfigError
 
@@ -32,6 +33,8 @@ __all__ = ["MAX_BYTES", "UNREADABLE", "load_stack_config", "open_document", "rea
 
 MAX_BYTES = 262_144
 """The longest file that is read; a stack has a few thousand bytes."""
+
+_USUAL = "a stack has a few thousand"
 
 UNREADABLE = frozenset({"unreadable", "syntax"})
 """Codes of the findings that say that a file could not be read, so that nothing is known about what it says."""
@@ -166,36 +169,10 @@ def refused(report: Report) -> ConfigError:
 def _source(path_or_text: str | os.PathLike[str] | bytes, name: str | None) -> tuple[bytes, str]:
     if isinstance(path_or_text, bytes):
         return path_or_text, name or "<text>"
-    if isinstance(path_or_text, str):
-        if _is_text(path_or_text):
-            return path_or_text.encode("utf-8", "surrogatepass"), name or "<text>"
+    if isinstance(path_or_text, str) and _is_text(path_or_text):
+        return path_or_text.encode("utf-8", "surrogatepass"), name or "<text>"
     path = os.fspath(path_or_text)
-    label = name or path
-    try:
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1), label
-    except FileNotFoundError:
-        sentence = "there is no such file"
-        try:
-            beside = os.listdir(os.path.dirname(path) or ".")
-        except (OSError, ValueError):
-            beside = []
-        if found := nearest(os.path.basename(path), beside, letters_only=True):
-            raise _unreadable(label, sentence, os.path.join(os.path.dirname(path), found)) from None
-    except IsADirectoryError:
-        sentence = "this is a folder, and a YAML file is wanted"
-    except PermissionError:
-        sentence = "the file may not be read by you"
-    except (OSError, ValueError) as error:  # a name that is too long, or has a null character in it
-        reason = getattr(error, "strerror", None) or str(error)
-        sentence = f"the file cannot be opened: {printable(reason).lower()}"
-    raise _unreadable(label, sentence) from None
-
-
-def _unreadable(label: str, sentence: str, nearest_name: str | None = None) -> ConfigError:
-    report = Report(label)
-    report.add("unreadable", sentence, nearest=nearest_name)
-    return ConfigError(report.findings[0].message, report.findings)
+    return read_user_file(path, most=MAX_BYTES, name=name, wanted="a YAML file", usual=_USUAL), name or path
 
 
 def _is_text(text: str) -> bool:
@@ -203,22 +180,10 @@ def _is_text(text: str) -> bool:
 
 
 def _decoded(data: bytes, report: Report) -> str | None:
-    """Return the text as Python's `open` gives it, with the same line breaks on every system."""
     if len(data) > MAX_BYTES:
-        report.add("unreadable", f"the file has more than {MAX_BYTES} bytes, and a stack has a few thousand")
+        report.add("unreadable", f"the file has more than {MAX_BYTES} bytes, and {_USUAL}")
         return None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-        kind = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "another encoding"
-        sentence = (
-            f"the file is not UTF-8 text (it holds the byte 0x{data[error.start]:02x}); save it as UTF-8, not as {kind}"
-        )
-        report.add("unreadable", sentence, (line, column))
-        return None
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return as_text(data, report)
 
 
 # ---------------------------------------------------------------------------------------------------- reading the nodes

@@ -49,7 +49,7 @@ def test_a_locked_file_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file = tmp_path / "lesson.yaml"
     file.touch(mode=stat.S_IWUSR)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
