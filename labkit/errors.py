@@ -23,6 +23,7 @@ __all__ = [
     "MiddlewareError",
     "OverloadedError",
     "RateLimitedError",
+    "RunTooLargeError",
     "ServiceError",
     "TraceFormatError",
     "VirtualLoopError",
@@ -76,6 +77,10 @@ class MiddlewareError(LabkitError):
 
 class LeaseError(LabkitError):
     """A store of leases cannot be asked, or a lease lapsed while its probe was running."""
+
+
+class RunTooLargeError(LabkitError):
+    """A run of a scenario grew beyond what any machine has memory for, and was ended."""
 
 
 class TraceFormatError(LabkitError):

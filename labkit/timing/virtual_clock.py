@@ -517,6 +517,10 @@ class VirtualClock:
         """When anything but the current task has its turn, at the earliest; infinite where nothing is due."""
         return min([entry[0] for entry in self._heap[1:3]], default=_INF)  # the current task keeps the first place
 
+    def abort(self, error: BaseException) -> None:
+        """End the run with this error as soon as the current task waits; no task can catch it."""
+        self._fatal = self._fatal or error
+
     def event(self) -> VirtualEvent:
         """A new flag, down."""
         return VirtualEvent(self)
