@@ -17,7 +17,7 @@ from typing import Any
 
 from labkit.config import StackConfig, nearest
 from labkit.config.document import Document
-from labkit.config.findings import Report
+from labkit.config.findings import Report, printable, quoted
 from labkit.config.loader import open_document
 from labkit.errors import ConfigError
 
@@ -175,10 +175,10 @@ def _replaced(scenario: Scenario, **changes: Any) -> Scenario:
 
 def _no_variant(scenario: str, name: str, known: Mapping[str, Variant]) -> str:
     if not known:
-        return f"scenario '{scenario}' has no variants, and so none called '{name}'"
+        return f"scenario '{printable(scenario)}' has no variants, and so none called {quoted(name)}"
     near = nearest(name, known)
     hint = f"did you mean '{scenario}:{near}'?" if near else f"there are {', '.join(known)}"
-    return f"scenario '{scenario}' has no variant '{name}'; {hint}"
+    return f"scenario '{printable(scenario)}' has no variant {quoted(name)}; {printable(hint)}"
 
 
 def _library() -> Path:
@@ -216,7 +216,7 @@ def load_scenario(
             variant = variant or tail or None
             source = _library() / f"{name}.yaml"
             label = f"{name}.yaml"
-            if not source.is_file():
+            if name not in scenario_names():
                 raise ConfigError(_no_scenario(name))
         elif not os.path.exists(path_or_name) and tail and os.path.exists(path_or_name.rpartition(":")[0]):
             source, _, variant = path_or_name.rpartition(":")
@@ -238,4 +238,4 @@ def _no_scenario(name: str) -> str:
     known = scenario_names()
     near = nearest(name, known)
     hint = f"did you mean '{near}'?" if near else "`labkit scenarios` lists them"
-    return f"there is no scenario '{name}', and no file of that name; {hint}"
+    return f"there is no scenario {quoted(name)}, and no file of that name; {hint}"
