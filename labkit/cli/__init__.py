@@ -53,6 +53,9 @@ def _run(words: list[str]) -> int:
         return _unknown(command)
     # Only the command that is asked for is imported; the list of all of them needs the line that each has to say.
     parser = _parser((command,) if command in COMMANDS else COMMANDS)
+    for word in words:
+        if word.startswith("--") and word.endswith("=--"):  # of which argparse makes an empty list, up to Python 3.12
+            parser.error(f"argument {word[:-3]}: expected one argument")
     args = parser.parse_args(words)
     if not hasattr(args, "run"):
         parser.print_help()

@@ -6,6 +6,7 @@ escape, direction mark or half character passes them. Files of results keep what
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from labkit.errors import LabkitError
 
 __all__ = ["complain", "number", "prose", "put", "shown", "table"]
 
+_LONG = re.compile(r"\S{300,}")  # a word that no sentence has of its own
 WIDEST = 100  # signs of a line of prose; longer ones are hard to read
 
 
@@ -43,9 +45,13 @@ def complain(text: str) -> None:
     if sys.stderr is None:
         return
     try:
-        print(shown(f"labkit: {text}", sys.stderr), file=sys.stderr, flush=True)
+        print(shown(f"labkit: {_LONG.sub(_shortened, text)}", sys.stderr), file=sys.stderr, flush=True)
     except OSError:  # there is nobody left to say it to
         forget(sys.stderr)
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][:100]}...{word[0][-20:]}"
 
 
 def shown(text: str, stream: TextIO) -> str:
