@@ -191,8 +191,10 @@ class Document:
             ValueError: the text is not one YAML value; a sentence.
         """
         try:
-            new = yaml.compose(text, yaml.SafeLoader) or ScalarNode(f"{_TAG}null", "")
+            new = _Loader(text).get_single_node() or ScalarNode(f"{_TAG}null", "")
             self._measure(new)
+        except (_TooDeep, RecursionError):
+            raise ValueError(f"{quoted(text)} cannot be used: {self._too_deep}") from None
         except yaml.YAMLError:
             raise ValueError(f"{quoted(text)} is not a YAML value") from None
         except TooMuch:

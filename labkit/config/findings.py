@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Finding", "Report", "Severity", "TooMuch", "in_order", "printable", "quoted"]
+__all__ = ["Finding", "Report", "Severity", "TooMuch", "in_order", "printable", "quoted", "without_password"]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -179,12 +180,27 @@ def quoted(value: object, limit: int = 60) -> str:
         text = repr(value)
         return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(text, text)
     if isinstance(value, int):
-        return _shortened(str(value) if value.bit_length() < 512 else hex(value), limit)
+        return _shortened(str(value) if value.bit_length() < _WRITTEN else hex(value), limit)
     if isinstance(value, str):
         if value == "":
             return "an empty text"
-        return f"'{_shortened(printable(value), limit)}'"
+        return f"'{_shortened(printable(without_password(value)), limit)}'"
     return _shortened(printable(str(value)), limit)
+
+
+_WRITTEN = 10_000  # bits; Python writes no number of more than 4,300 digits
+
+_AT = re.compile(r"(://[^\s@:'\"]*):[^\s'\"]+(?=@)")
+_IN_QUERY = re.compile(r"([?&](?:password|passwd|pwd|token|secret)=)[^\s'\"&]+", re.IGNORECASE)
+
+
+def without_password(text: str) -> str:
+    """Return the text with the password of every URL in it masked; what a sentence shows lands in logs.
+
+    >>> without_password("redis://app:hunter2@cache:6379/0 redis://cache/0")
+    'redis://app:***@cache:6379/0 redis://cache/0'
+    """
+    return _IN_QUERY.sub(r"\1***", _AT.sub(r"\1:***", text)) if "://" in text else text
 
 
 def printable(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +12,10 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from labkit.config import nearest
 from labkit.config.document import Document
-from labkit.config.findings import Report, TooMuch, printable
+from labkit.config.findings import Report, TooMuch, printable, quoted
 from labkit.config.loader import read_stack_config, refused
 from labkit.config.models import middleware_types
+from labkit.config.numbers import in_range, in_words, is_number, is_whole
 from labkit.config.stack import FunctionConfig, StackConfig
 from labkit.errors import ConfigError, ServiceError
 from labkit.scenario.arrivals import expected
@@ -29,7 +30,8 @@ SECTIONS = ("scenario", "services", "workload", "variants")
 
 MOST_CALLS = 20_000_000
 MOST_REPLICAS = 1000
-LONGEST = 1e7
+LONGEST = 1e7  # seconds
+HIGHEST_RATE = 1e6  # calls a second
 SEMANTICS = ("toolkit", "azure")
 FUNCTION_KEYS = ("service", "adapter", "context_name")
 
@@ -93,15 +95,21 @@ class _Block:
         return entry[0] if entry else self.at
 
     def wrong(self, key: str, allowed: str, node: Node | None = None, near: str | None = None) -> None:
-        """Say that the value of a key is not what it may be."""
+        """Say that the value of a key is not what it may be; `node` is the entry of its list that is to blame."""
+        self._reader.said += 1
         shown = node if node is not None else self.node(key)
         if shown is None and key in self.meant:
             return
         if shown is None:
             self._reader.say(self.at, "missing-key", f"{self.what} has no '{key}'", allowed)
         elif id(shown) not in self._doc.unreadable:
+            place = f"'{key}' of {self.what}" if node is None else f"an entry of '{key}' of {self.what}"
             self._reader.say(
-                self.key_node(key), "out-of-range", f"'{key}' of {self.what} is {self._doc.shown(shown)}", allowed, near
+                self.key_node(key) if node is None else node,
+                "out-of-range",
+                f"{place} is {self._doc.shown(shown)}",
+                allowed,
+                near,
             )
 
     def value(self, key: str) -> Any:
@@ -143,9 +151,8 @@ class _Block:
         if key not in self or (self.value(key) is None and default is None):
             return default
         value = self.value(key)
-        if not _is_number(value) or not (least < value if above else least <= value) or value > most:
-            floor = f"above {least:g}" if above else f"{least:g} or more"
-            self.wrong(key, f"a number of {unit}, {floor}" + (f", at most {most:g}" if most < LONGEST else ""))
+        if not is_number(value, least, most, above=above):
+            self.wrong(key, in_range(f"a number of {unit}", least, most, above=above))
             return default
         return float(value)
 
@@ -154,8 +161,8 @@ class _Block:
         if key not in self or (self.value(key) is None and default is None):
             return default
         value = self.value(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            self.wrong(key, f"a whole number from {least} to {most}")
+        if not is_whole(value, least, most):
+            self.wrong(key, in_range("a whole number", least, most))
             return default
         return value
 
@@ -164,14 +171,32 @@ class _Block:
         value = self.value(key)
         if value is None:
             return []
-        if not isinstance(value, list) or not all(_is_number(one) and 0 <= one <= LONGEST for one in value):
-            self.wrong(key, "a list of seconds, such as [0, 1.5]")
+        if not isinstance(value, list) or not all(is_number(one, 0, LONGEST) for one in value):
+            self.wrong(
+                key, f"a list of seconds from 0 to {in_words(LONGEST)}, such as [0, 1.5]", self.entry(key, _no_seconds)
+            )
             return []
         return [float(one) for one in value]
 
+    def entry(self, key: str, is_wrong: Callable[[Any], bool]) -> Node | None:
+        """The node of the first entry of a list with which something is wrong."""
+        node = self.node(key)
+        listed = node.value if isinstance(node, SequenceNode) and self._doc.is_list(node) else []
+        return next((one for one in listed if is_wrong(self._doc.value(one))), None)
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+def _no_seconds(value: object) -> bool:
+    return not is_number(value, 0, LONGEST)
+
+
+def _no_point(value: object) -> bool:
+    """Whether it is not [second, calls a second]."""
+    return not (
+        isinstance(value, list)
+        and len(value) == 2
+        and is_number(value[0], 0, LONGEST)
+        and is_number(value[1], 0, HIGHEST_RATE)
+    )
 
 
 class _Reader:
@@ -179,9 +204,11 @@ class _Reader:
         self.doc = document
         self.lenient = lenient
         self.report = report
+        self.said = 0  # how often something was wrong; the report keeps one finding for a place
 
     def say(self, at: Node, code: str, sentence: str, allowed: str | None = None, near: str | None = None) -> None:
         """Add a finding."""
+        self.said += 1
         self.report.add(code, sentence, self.doc.position(at), allowed=allowed, nearest=near)
 
     def read(self, name: str) -> Scenario | None:
@@ -229,7 +256,7 @@ class _Reader:
         block = _Block(self, "'scenario'", where, entry[1] if entry else None, keys)  # type: ignore[arg-type]
         duration = block.number("duration", above=True)
         if duration is None and entry is not None and "duration" not in block:
-            block.wrong("duration", "a number of seconds above 0")
+            block.wrong("duration", in_range("a number of seconds", 0, LONGEST, above=True))
         return {
             "title": block.text("title"),
             "summary": block.text("summary"),
@@ -344,7 +371,7 @@ class _Reader:
             *("function", "rate", "ramp", "at", "arrivals", "from", "to", "patience", "mode"),
             *("retry_waits", "close_after", "consumer_pause", "subjects"),
         )
-        before = len(self.report.findings)
+        before = self.said
         block = _Block(self, what, node, node, keys)
         function = block.value("function")
         if not isinstance(function, str):
@@ -354,19 +381,20 @@ class _Reader:
         begin = block.number("from", 0.0, most=duration) or 0.0
         end = block.number("to", duration, most=duration)
         if end is not None and end <= begin and "to" in block:
-            block.wrong("to", f"a number of seconds after 'from' ({begin:g})")
+            block.wrong("to", f"a number of seconds after 'from' ({in_words(begin)}), at most {in_words(duration)}")
         given = [key for key in ("rate", "ramp", "at") if block.value(key) not in (None, [])]
         if len(given) != 1 and not block.meant & {"rate", "ramp", "at"}:
             which = " and ".join(f"'{one}'" for one in given) or "none of 'rate', 'ramp' and 'at'"
             self.say(node, "missing-key", f"{what} has {which}", "exactly one of rate, ramp, at")
         at = tuple(sorted(block.numbers("at")))
         if at and at[-1] > duration:
-            block.wrong("at", f"seconds from 0 to the run's duration, {duration:g}")
+            late = block.entry("at", lambda second: not is_number(second, 0, duration))
+            block.wrong("at", f"seconds from 0 to the run's duration, {in_words(duration)}", late)
         load = Load(
             function=function,
             begin=begin,
             end=end if end is not None else duration,
-            rate=block.number("rate", above=True, most=1e6, unit="calls a second"),
+            rate=block.number("rate", above=True, most=HIGHEST_RATE, unit="calls a second"),
             ramp=self._ramp(block),
             at=at,
             arrivals=block.choice("arrivals", ("constant", "poisson"), "constant"),
@@ -384,20 +412,22 @@ class _Reader:
         elif load.retry_waits:
             at_node = block.key_node("retry_waits")
             self.say(at_node, "unknown-key", f"'retry_waits' of {what} is for single calls, not for 'mode: stream'")
-        return (load, block) if len(self.report.findings) == before else None
+        return (load, block) if self.said == before else None
 
     def _ramp(self, block: _Block) -> tuple[tuple[float, float], ...]:
         value = block.value("ramp")
         if value is None:
             return ()
-        points: list[tuple[float, float]] = []
-        sound = isinstance(value, list) and len(value) >= 2
-        for one in value if isinstance(value, list) else ():
-            sound = sound and isinstance(one, list) and len(one) == 2 and all(_is_number(x) and x >= 0 for x in one)
-            if sound:
-                points.append((float(one[0]), float(one[1])))
+        listed = value if isinstance(value, list) else []
+        sound = len(listed) >= 2 and not any(_no_point(one) for one in listed)
+        points = [(float(second), float(rate)) for second, rate in listed] if sound else []
         if not sound or any(a[0] >= b[0] for a, b in pairwise(points)):
-            block.wrong("ramp", "points [second, calls a second] in the order of time, such as [[0, 10], [60, 80]]")
+            block.wrong(
+                "ramp",
+                f"points [second, calls a second] in the order of time, at most {in_words(LONGEST)} s and "
+                f"{in_words(HIGHEST_RATE)} a second, such as [[0, 10], [60, 80]]",
+                block.entry("ramp", _no_point),
+            )
             return ()
         return tuple(points)
 
@@ -421,7 +451,7 @@ class _Reader:
                 wanted = function.settings.get("service", name)
                 self.report.add(
                     "undefined",
-                    f"{what} calls the service '{printable(str(wanted))}', which is not defined",
+                    f"{what} calls the service {quoted(wanted)}, which is not defined",
                     stack.position("functions", name, "service"),
                     allowed=", ".join(services) or "a name in section 'services'",
                     nearest=nearest(wanted, services),
@@ -455,12 +485,12 @@ class _Reader:
             if not isinstance(changes, dict) or not all(isinstance(path, str) for path in changes):
                 block.wrong("set", "a mapping of paths to values")
                 continue
-            found[name] = Variant(
-                name,
-                block.text("title"),
-                block.text("look_for"),
-                {path: as_text(value) for path, value in changes.items()},
-            )
+            try:
+                values = {path: as_text(value) for path, value in changes.items()}
+            except ValueError as error:
+                self.say(block.key_node("set"), "unreadable-value", f"'set' of {block.what} holds {error.args[0]}")
+                continue
+            found[name] = Variant(name, block.text("title"), block.text("look_for"), values)
         return found
 
 
@@ -479,12 +509,36 @@ def service_of(name: str, function: FunctionConfig, services: Mapping[str, Any])
 
 
 def as_text(value: Any) -> str:
-    """A value as YAML text on one line."""
+    """A value as YAML text on one line.
+
+    Raises:
+        ValueError: it is, or holds, no plain value; a sentence's end.
+    """
     if isinstance(value, str):
-        return json.dumps(value) if value != value.strip() or ": " in value or "\n" in value else value
-    if isinstance(value, float) and not math.isfinite(value):
-        return ".nan" if value != value else ".inf" if value > 0 else "-.inf"
-    return json.dumps(value)
+        return _quoted_text(value) if value != value.strip() or ": " in value or not value.isprintable() else value
+    return _flow(value)
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted_text(value)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(value) if is_whole(value) else hex(value)  # Python writes not every number, and every one in hex
+    if isinstance(value, float):
+        return repr(float(value)) if math.isfinite(value) else quoted(float(value))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_flow(one) for one in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_flow(key)}: {_flow(one)}' for key, one in value.items())}}}"
+    raise ValueError(
+        f"a {type(value).__name__}; allowed: numbers, texts, true, false, null, lists and mappings of them"
+    )
+
+
+def _quoted_text(text: str) -> str:
+    return json.dumps(text).replace("\x7f", "\\x7f")  # JSON leaves it, and YAML does not take it
 
 
 def change(document: Document, values: Mapping[str, Any], origin: str) -> None:
@@ -494,11 +548,12 @@ def change(document: Document, values: Mapping[str, Any], origin: str) -> None:
         ConfigError: a path leads nowhere or to several places, or a value is no YAML.
     """
     for path, value in values.items():
-        text = value if isinstance(value, str) else as_text(value)
+        shown = quoted(value).strip("'")
         try:
+            text = value if isinstance(value, str) else as_text(value)
             document.put(_whole_path(document, path), text)
         except (LookupError, ValueError) as error:
-            raise ConfigError(f"{origin} {printable(path)}={printable(text)}: {error.args[0]}") from None
+            raise ConfigError(f"{origin} {printable(path)}={shown}: {error.args[0]}") from None
 
 
 _HEAD = ("title", "summary", "look_for", "semantics", "duration", "drain", "seed", "replicas")

@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from labkit.config.numbers import in_range
 from labkit.errors import ServiceError
-from labkit.services.checks import is_number, is_whole, shown
+from labkit.services.checks import LONGEST, MANY, is_number, is_whole, shown
 from labkit.timing.clock import Clock, Event, Task
 
 __all__ = ["CapacityStep", "Workers", "capacity_steps"]
@@ -45,14 +46,14 @@ def capacity_steps(data: object) -> tuple[tuple[float, int], ...]:
                 ["capacity", index],
             )
         at, workers = step
-        if not is_number(at, most=1e9):
+        if not is_number(at, most=LONGEST):
             raise ServiceError(
-                f"capacity[{index}] begins at {shown(at)}; it must be a number of seconds, 0 or more",
+                f"capacity[{index}] begins at {shown(at)}; it must be {in_range('a number of seconds', 0, LONGEST)}",
                 ["capacity", index, 0],
             )
-        if not is_whole(workers, 0, 1_000_000_000):
+        if not is_whole(workers, 0, MANY):
             raise ServiceError(
-                f"capacity[{index}] has {shown(workers)} workers; it must be a whole number, 0 or more",
+                f"capacity[{index}] has {shown(workers)} workers; it must be {in_range('a whole number', 0, MANY)}",
                 ["capacity", index, 1],
             )
         if steps and at <= steps[-1][0]:

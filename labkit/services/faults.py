@@ -15,9 +15,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from labkit.config.numbers import in_range
 from labkit.errors import ServiceError
 from labkit.services.capacity import CapacityStep, capacity_steps
-from labkit.services.checks import hint, is_number, is_whole, shown
+from labkit.services.checks import LONGEST, MANY, hint, is_number, is_whole, shown
 
 __all__ = ["HEALTHY", "Fault", "FaultKind", "FaultPlan", "Period", "Window"]
 
@@ -81,10 +82,12 @@ _SETTINGS: dict[str, tuple[FaultKind, ...]] = {
 """Which setting belongs to which faults."""
 
 
-def _number(what: str, value: float, least: float = 0.0, most: float = math.inf, key: str = "") -> float:
+def _number(
+    what: str, value: float, least: float = 0.0, most: float = LONGEST, key: str = "", *, endless: bool = False
+) -> float:
     """The value as a float, or one sentence about what is wrong with it."""
-    if not is_number(value, least, most):
-        allowed = f"a number from {least:g} to {most:g}" if most < math.inf else f"a number, {least:g} or more"
+    if not is_number(value, least, most) and not (endless and value == math.inf):
+        allowed = in_range("a number", least, most) + (", or .inf" if endless else "")
         raise ServiceError(f"{what} is {shown(value)}; it must be {allowed}", [key] if key else ())
     return float(value)
 
@@ -179,9 +182,11 @@ class Fault:
             seconds = DEFAULT_SLOW_SECONDS
         elif kind is FaultKind.MID_STREAM_DEATH:
             chunks = 1 if chunks is None else chunks
-            if not is_whole(chunks):
+            if not is_whole(chunks, most=MANY):
                 raise ServiceError(
-                    f"the fault's setting 'chunks' is {shown(chunks)}; it must be a whole number, 0 or more", ["chunks"]
+                    f"the fault's setting 'chunks' is {shown(chunks)}; it must be "
+                    + in_range("a whole number", 0, MANY),
+                    ["chunks"],
                 )
         elif kind is FaultKind.RATE_LIMIT:
             delay = _setting(kind, "delay", 0.0 if delay is None else delay)
@@ -263,7 +268,7 @@ class Fault:
         return self.kind.value
 
 
-def _setting(kind: FaultKind, name: str, value: Any, least: float = 0.0, most: float = 1e9) -> float:
+def _setting(kind: FaultKind, name: str, value: Any, least: float = 0.0, most: float = LONGEST) -> float:
     return _number(f"the fault's setting '{name}' ({kind})", value, least, most, name)
 
 
@@ -313,8 +318,8 @@ class Window:
         capacity: Sequence[Sequence[float]] = (),
     ) -> None:
         begin = _number("a window's start", start, key="from")
-        finish = _number("a window's end", end, key="to")
-        if begin == math.inf or finish <= begin:
+        finish = _number("a window's end", end, key="to", endless=True)
+        if finish <= begin:
             raise ServiceError(
                 f"a window from {begin:g} s to {finish:g} s holds no time; its end must come after its start", ["to"]
             )

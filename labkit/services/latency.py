@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 
+from labkit.config.numbers import in_range, in_words
 from labkit.errors import ServiceError
-from labkit.services.checks import hint, is_number, shown
+from labkit.services.checks import LONGEST, hint, is_number, shown
 
 __all__ = ["Latency"]
 
@@ -49,9 +50,11 @@ class Latency:
                 f"the latency '{self.name}' takes {' and '.join(names)}, and not {shown(self.parameters)}"
             )
         for name, value in zip(names, self.parameters, strict=True):
-            if not is_number(value, most=1e9):
+            if not is_number(value, most=LONGEST):
                 raise ServiceError(
-                    f"the latency's '{name}' ({self.name}) is {shown(value)}; it must be a number, 0 or more", [name]
+                    f"the latency's '{name}' ({self.name}) is {shown(value)}; it must be "
+                    + in_range("a number", 0, LONGEST),
+                    [name],
                 )
         if self.name == "lognormal" and self.parameters[1] > 10:
             raise ServiceError(
@@ -59,7 +62,8 @@ class Latency:
             )
         if self.name == "pareto" and self.parameters[1] <= 1:
             raise ServiceError(
-                f"the latency's 'alpha' is {self.parameters[1]:g}; it must be a number above 1, else there is no mean",
+                f"the latency's 'alpha' is {self.parameters[1]:g}; it must be a number above 1 "
+                f"(else there is no mean), at most {in_words(LONGEST)}",
                 ["alpha"],
             )
         if self.name == "uniform" and self.parameters[0] > self.parameters[1]:
@@ -110,12 +114,12 @@ class Latency:
             constant(0.05) exponential(2)
         """
         if not isinstance(data, Mapping):
-            if not is_number(data, most=1e9):
+            if not is_number(data, most=LONGEST):
                 raise ServiceError(
-                    f"the latency is {shown(data)}; it must be a number of seconds, 0 or more, or a mapping such as "
-                    "{distribution: lognormal, median: 0.05, sigma: 0.3}"
+                    f"the latency is {shown(data)}; it must be {in_range('a number of seconds', 0, LONGEST)}, or a "
+                    "mapping such as {distribution: lognormal, median: 0.05, sigma: 0.3}"
                 )
-            return cls.constant(float(data))  # type: ignore[arg-type]
+            return cls.constant(float(data))
         if "distribution" not in data:
             raise ServiceError(f"the latency has no 'distribution' (known: {', '.join(_PARAMETERS)})")
         name = data["distribution"]

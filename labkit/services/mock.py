@@ -17,9 +17,10 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from labkit.config.numbers import in_range
 from labkit.errors import DependencyError, OverloadedError, RateLimitedError, ServiceError
 from labkit.services.capacity import Workers, capacity_steps
-from labkit.services.checks import is_whole, shown
+from labkit.services.checks import MANY, is_whole, shown
 from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Period, as_fault, as_plan, momentary
 from labkit.services.latency import Latency, as_latency
 from labkit.timing.clock import Clock
@@ -120,17 +121,22 @@ class MockService(Generic[R]):
             raise ServiceError(
                 f"a service needs a clock, such as VirtualClock() or LoopClock(), and not {shown(clock)}"
             )
-        if not is_whole(seed):
-            raise ServiceError(f"the seed is {shown(seed)}; it must be a whole number, 0 or more", ["seed"])
+        if not is_whole(seed, most=2**63 - 1):
+            raise ServiceError(
+                f"the seed is {shown(seed)}; it must be {in_range('a whole number', 0, 2**63 - 1)}", ["seed"]
+            )
         if not is_whole(log_size, most=10_000_000):
             raise ServiceError(f"log_size is {shown(log_size)}; it must be a whole number from 0 to 10,000,000")
-        if workers is not None and not is_whole(workers, 1, 1_000_000_000):
+        if workers is not None and not is_whole(workers, 1, MANY):
             raise ServiceError(
-                f"'workers' is {shown(workers)}; it must be a whole number, 1 or more, or null for no limit",
+                f"'workers' is {shown(workers)}; it must be {in_range('a whole number', 1, MANY)}, or null for no "
+                "limit",
                 ["workers"],
             )
-        if not is_whole(queue, 0, 1_000_000_000):
-            raise ServiceError(f"'queue' is {shown(queue)}; it must be a whole number, 0 or more", ["queue"])
+        if not is_whole(queue, 0, MANY):
+            raise ServiceError(
+                f"'queue' is {shown(queue)}; it must be {in_range('a whole number', 0, MANY)}", ["queue"]
+            )
         if queue and workers is None:
             raise ServiceError("'queue' means nothing without 'workers': nobody ever waits", ["queue"])
         if name is not None:

@@ -743,5 +743,7 @@ def test_a_stream_is_not_tried_again() -> None:
     """`retry_waits` beside `mode: stream`, or a wait that is no number of seconds, is one sentence."""
     with pytest.raises(ConfigError, match="'retry_waits' of workload entry 1 is for single calls"):
         load_scenario(CALLER.replace("retry_waits", "mode: stream, retry_waits"))
-    with pytest.raises(ConfigError, match=r"'retry_waits' of workload entry 1 is a list; allowed: a list of seconds"):
+    with pytest.raises(
+        ConfigError, match=r"an entry of 'retry_waits' of workload entry 1 is -1; allowed: a list of seconds"
+    ):
         load_scenario(CALLER.replace("[1, 4]", "[-1]"))

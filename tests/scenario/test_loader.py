@@ -48,7 +48,7 @@ def test_a_sound_one_is_read(small: Any) -> None:
         ("duration: 20", "duration: 0", 3, ["'duration'", "above 0"]),
         ("duration: 20", "duraton: 20", 3, ["'duraton'", "did you mean 'duration'"]),
         ("seed: 3", "seed: -3", 4, ["'seed'", "whole number"]),
-        ("seed: 3", "seed: 3\n  replicas: 0", 5, ["'replicas'", "1 to 1000"]),
+        ("seed: 3", "seed: 3\n  replicas: 0", 5, ["'replicas'", "1 to 1,000"]),
         ("_type: parts_availability\n    latency", "_type: parts_avail\n    latency", 7, ["parts_avail"]),
         ("middleware: [breaker, limit]", "middleware: [braker, limit]", 17, ["braker", "did you mean 'breaker'"]),
         ("cooldown_period", "coooldown_period", 12, ["did you mean 'cooldown_period'"]),

@@ -84,7 +84,11 @@ GOOD = {"from": 0, "to": 5, "fault": "error"}
         ([{"from": 1, "to": 5, "falt": "hang"}], "'fault' is missing; is 'falt' meant", (0,)),
         ([GOOD, {"from": 6, "to": 9, "fault": "hnag"}], r"faults\[1\]: .*'hnag'; did you mean 'hang'", (1, "fault")),
         ([{"from": 1, "to": 5, "fault": 7}], r"faults\[0\]: a fault is a name", (0, "fault")),
-        ([{**GOOD, "from": -1}], r"faults\[0\]: a window's start is -1; it must be a number, 0 or more", (0, "from")),
+        (
+            [{**GOOD, "from": -1}],
+            r"faults\[0\]: a window's start is -1; it must be a number from 0 to 1,000,000,000",
+            (0, "from"),
+        ),
         ([{**GOOD, "to": "soon"}], r"a window's end is 'soon'", (0, "to")),
         ([{**GOOD, "to": math.nan}], "a window's end is nan", (0, "to")),
         ([{**GOOD, "to": 0}], "holds no time", (0, "to")),
