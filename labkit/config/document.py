@@ -8,6 +8,7 @@ end: an anchor inside itself, aliases of aliases of aliases.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from labkit.config.environment import ExpandedText
-from labkit.config.findings import Report, TooMuch, printable, quoted
+from labkit.config.findings import AsWritten, Hidden, Report, TooMuch, odd_signs, printable, quoted
 from labkit.config.nearest import nearest
 from labkit.config.stack import Path, Position
 
@@ -97,6 +98,7 @@ class Document:
         self._expanded = expanded
         self._report = report
         self.unreadable: set[int] = set()
+        report.hidden = Hidden(expanded.hidden)
         try:
             self._loader = _Loader(expanded.text)
             self.root: Node | None = self._loader.get_single_node()
@@ -116,6 +118,7 @@ class Document:
         if self.root is not None:
             self._measure(self.root)
             self._examine(self.root)
+            self._hide_numbers(self.root)
 
     _too_deep = f"the values are nested more than {MAX_DEPTH} levels deep"
 
@@ -130,6 +133,22 @@ class Document:
     def value(self, node: Node) -> Any:
         """Return the Python value that `yaml.safe_load` makes of a node."""
         return self._loader.construct_object(node, deep=True)
+
+    def masked(self, text: str) -> str:
+        """Return a text of somebody else's with nothing in it that the environment says."""
+        return self._report.hidden.masked(text)
+
+    def found(self, node: Node) -> Any:
+        """Return a node's value for a finding: as it is written where the environment has a part in it."""
+        written = self._as_written(node)
+        return self.value(node) if written is None else written
+
+    def _as_written(self, node: Node) -> AsWritten | None:
+        """How the file has a scalar of which a part comes from the environment."""
+        if not isinstance(node, ScalarNode) or node.end_mark is None:
+            return None
+        written = self._expanded.written(node.start_mark.index, node.end_mark.index)
+        return None if written is None else AsWritten(written)
 
     def entries(self, node: MappingNode) -> dict[Any, tuple[Node, Node]]:
         """Return key node and value node by key, merge keys followed, the last of equal keys winning."""
@@ -150,6 +169,9 @@ class Document:
 
     def shown(self, node: Node) -> str:
         """Return a node's value for a sentence; a plain scalar as it is written, with what YAML makes of it."""
+        hidden = self._as_written(node)
+        if hidden is not None:
+            return f"{quoted(hidden)}, whose value is not shown"
         value = self.value(node)
         text = quoted(value)
         if isinstance(node, ScalarNode) and node.style is None and not isinstance(value, str) and value is not None:
@@ -165,6 +187,7 @@ class Document:
         twin = object.__new__(Document)
         twin._expanded = self._expanded
         twin._report = report
+        report.hidden = self._report.hidden
         twin._loader = _Loader("")
         twin.unreadable = set()
         twin.root = None if self.root is None else _copied(self.root, {})
@@ -239,6 +262,21 @@ class Document:
         self._loader.constructed_objects.clear()  # it remembers what a mapping held before
 
     # ----------------------------------------------------------------------------------------------- once, at the start
+
+    def _hide_numbers(self, root: Node) -> None:
+        """Let no sentence show what the environment says, read as a number either."""
+        if not self._report.hidden:
+            return
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                stack.extend(_children(node))
+                written = None if id(node) in self.unreadable or node.tag == _MERGE else self._as_written(node)
+                if written is not None and not isinstance(value := self.value(node), str):
+                    self._report.hidden.add(value, written)
 
     def _measure(self, root: Node) -> None:
         """Refuse what has no end or is far too much, once aliases are followed."""
@@ -358,7 +396,8 @@ class Document:
 
     def _written(self, node: Node) -> str:
         if isinstance(node, ScalarNode):
-            return quoted(node.value)
+            written = self._as_written(node)
+            return quoted(node.value if written is None else written)
         return "a mapping" if isinstance(node, MappingNode) else "a list"
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> TooMuch:
@@ -366,6 +405,8 @@ class Document:
         mark = error.problem_mark or error.context_mark
         if "unexpected end of stream" in problem:
             mark = error.context_mark or mark
+        if mark is not None and (blamed := self._odd_sign(error.context_mark or mark, mark)):
+            return blamed
         start = "?" if error.context_mark is None else str(self._expanded.position(error.context_mark.index)[0])
         for pattern, sentence in _SYNTAX:
             if found := re.search(pattern, problem):
@@ -374,10 +415,41 @@ class Document:
         said = printable(f"{error.problem or ''}" + (f" ({error.context})" if error.context else ""))
         return self._refuse("syntax", f"the file is not YAML: {said}", mark)
 
+    def _odd_sign(self, start: yaml.Mark, end: yaml.Mark) -> TooMuch | None:
+        """Blame a sign that only looks like YAML's own, if one stands where the text cannot be read any more."""
+        text = self._expanded.text
+        begin = text.rfind("\n", 0, max(0, text.rfind("\n", 0, start.index))) + 1  # the line before is often the one
+        stop = text.find("\n", end.index)
+        place = begin
+        for line in text[begin : stop if stop >= 0 else len(text)].split("\n"):
+            code = re.split(r"(?:^|\s)#", line, maxsplit=1)[0]
+            for found in re.finditer(r"[^\x00-\x7f]", code):
+                odd = next(odd_signs(found.group()), None) if _in_structure(code, found.start()) else None
+                if odd is not None:
+                    sentence = "the file is not YAML: a sign stands here that only looks like one of YAML's"
+                    self._report.add("syntax", f"{sentence}: {odd}", self._expanded.position(place + found.start()))
+                    return TooMuch()
+            place += len(line) + 1
+        return None
+
     def _refuse(self, code: str, sentence: str, mark: yaml.Mark | None) -> TooMuch:
         at = None if mark is None else self._expanded.position(mark.index)
         self._report.add(code, sentence, at)
         return TooMuch()
+
+
+def _in_structure(line: str, place: int) -> bool:
+    """Whether a sign stands where YAML's own signs and spaces stand, and not in the middle of somebody's prose."""
+    before, sign, after = line[:place].rstrip(), line[place], line[place + 1 :].lstrip()
+    if sign.isalnum():
+        return False
+    if sign in "\uff1a\ufe55\u2236":  # a colon
+        return re.fullmatch(r"[\s-]*[\w.\s]+", before) is not None
+    if sign == "\uff0c":  # a comma
+        return "[" in before or "{" in before
+    if unicodedata.category(sign) == "Pd":  # a dash
+        return not before
+    return not before or before[-1] in ":-,[]{}" or not after or after[0] in ":,]}"
 
 
 def _children(node: Node) -> list[Node]:
@@ -407,6 +479,7 @@ def _copied(node: Node, made: dict[int, Any]) -> Any:
 def _place_at(node: Node, mark: Any) -> None:
     """Let a node, and all that is in it, stand at another place."""
     node.start_mark = mark
+    node.end_mark = None  # it is of another text, and the environment has no part in it
     for child in _children(node):
         _place_at(child, mark)
 

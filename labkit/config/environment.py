@@ -26,6 +26,7 @@ class _Piece(NamedTuple):
     text: str
     source: int  # where it began in the original
     copied: bool  # letter by letter, or put in as a whole
+    hidden: bool = False  # from the environment, which is not for everybody to read
 
 
 class ExpandedText:
@@ -33,6 +34,7 @@ class ExpandedText:
 
     Attributes:
         text: the text after expansion.
+        hidden: what came from the environment, as it came, by the placeholder as it is written.
 
     >>> expanded = expand("a: ${X}\\nb: 1", Report(), {"X": "long\\n\\nvalue"})
     >>> expanded.text, expanded.position(expanded.text.index("b"))
@@ -41,6 +43,7 @@ class ExpandedText:
 
     def __init__(self, original: str, pieces: list[_Piece]) -> None:
         self.text = "".join(piece.text for piece in pieces)
+        self._original = original
         self._pieces = pieces
         self._line_starts = _line_starts(original)
         self._piece_starts: list[int] = []
@@ -48,6 +51,40 @@ class ExpandedText:
         for piece in pieces:
             self._piece_starts.append(length)
             length += len(piece.text)
+        self.hidden: dict[str, str] = {
+            piece.text: self._source(number) for number, piece in enumerate(pieces) if piece.hidden
+        }
+
+    def written(self, start: int, end: int) -> str | None:
+        """Return how the file has what stands from `start` to `end` of the expanded text, if part of it is hidden.
+
+        >>> expanded = expand("key: a${X}b", Report(), {"X": "secret"})
+        >>> expanded.written(5, 13), expanded.written(0, 3)
+        ('a${X}b', None)
+        """
+        if end <= start:
+            return None
+        first = max(0, bisect_right(self._piece_starts, start) - 1)
+        last = max(first, bisect_right(self._piece_starts, end - 1) - 1)
+        pieces = self._pieces[first : last + 1]
+        if not any(piece.hidden for piece in pieces):
+            return None
+        begin, stop = pieces[0].source, self._source_end(last)
+        if pieces[0].copied:
+            begin += start - self._piece_starts[first]
+        if pieces[-1].copied:
+            stop = pieces[-1].source + end - self._piece_starts[last]
+        return self._original[begin:stop]
+
+    def _source(self, number: int) -> str:
+        return self._original[self._pieces[number].source : self._source_end(number)]
+
+    def _source_end(self, number: int) -> int:
+        """Where in the original a piece ends; an empty placeholder behind it counts to it."""
+        piece = self._pieces[number]
+        if piece.copied:
+            return piece.source + len(piece.text)
+        return self._pieces[number + 1].source if number + 1 < len(self._pieces) else len(self._original)
 
     def position(self, index: int) -> tuple[int, int]:
         """Return line and column in the file, counted from 1, of the character at `index` of the expanded text."""
@@ -80,6 +117,7 @@ class _Expander:
         self._text = text
         self._report = report
         self._environ = environ
+        self._hidden = 0  # how many values of the environment were put in
         self._line_starts = _line_starts(text)
 
     def run(self) -> list[_Piece]:
@@ -94,8 +132,9 @@ class _Expander:
                 start = at = at + 2
             elif text.startswith("${", at):
                 pieces.append(_Piece(text[start:at], start, True))
+                before = self._hidden
                 value, end = self._placeholder(at, 0)
-                pieces.append(_Piece(value, at, False))
+                pieces.append(_Piece(value, at, False, self._hidden > before))
                 start = at = end
             else:
                 at += 1
@@ -138,6 +177,7 @@ class _Expander:
                 return "".join(parts), at + 1
             elif text[at] == "$" and (name := _NAME.match(text, at + 1)):  # inside a default the toolkit reads it
                 parts.append(self._environ.get(name.group(), ""))
+                self._hidden += bool(parts[-1])
                 at = name.end()
             else:
                 parts.append(text[at])
@@ -147,6 +187,7 @@ class _Expander:
     def _value(self, name: str, default: str | None, at: int) -> str:
         value = self._environ.get(name, "")
         if value:
+            self._hidden += 1
             return value
         if default is not None:
             return default

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["Finding", "Report", "Severity", "TooMuch", "in_order", "printable", "quoted", "without_password"]
+__all__ = [
+    "AsWritten",
+    "Finding",
+    "Hidden",
+    "Report",
+    "Severity",
+    "TooMuch",
+    "in_order",
+    "odd_signs",
+    "printable",
+    "quoted",
+    "without_password",
+]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -71,6 +85,70 @@ class Finding:
         return self.message
 
 
+class AsWritten(str):
+    """A value as the file has it, with the placeholder in place of what the environment says."""
+
+    __slots__ = ()
+
+
+class Hidden:
+    """What no sentence may show: the environment's values, for there are secrets among them.
+
+    A value that is looked at as such is shown as it is written (`AsWritten`). This finds what comes another way: in a
+    name, in the words of a service, shortened, escaped, or read as a number.
+
+    Args:
+        values: what stands for each value, by the value.
+
+    >>> Hidden({"s3cret-t0ken": "${TOKEN}"}).masked("no 's3cret-t0ken', no 's3cret-...', no other")
+    "no '${TOKEN}', no '${TOKEN}...', no other"
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._forms: dict[str, str] = {}
+        for value, written in values.items():
+            self.add(value, written)
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)
+
+    def add(self, value: object, written: str) -> None:
+        """Hide one more value."""
+        text = value if isinstance(value, str) else quoted(value)
+        parts = {text, text.strip(), " ".join(text.split()), *text.split("\n"), *_IN_PARTS.findall(text)}
+        if isinstance(value, int | float):
+            parts |= {f"{value:,}", f"{value:g}"} if abs(value) < 1e300 else set()
+        for part in parts:
+            for form in (part, printable(part), repr(part)[1:-1], json.dumps(part)[1:-1]):
+                if len(form) >= _LEAST and form.lower() not in _SAID_ANYWAY:
+                    self._forms.setdefault(form, printable(written))
+        self._forms = dict(sorted(self._forms.items(), key=lambda item: -len(item[0])))
+
+    def masked(self, text: str) -> str:
+        """Return the text with what stands for the values in place of them."""
+        pieces = text.split("...")
+        for place, piece in enumerate(pieces[:-1]):  # what was cut, as its beginning tells
+            for form, written in self._forms.items():
+                cut = next(
+                    (n for n in range(min(len(form), len(piece)), _LEAST - 1, -1) if piece.endswith(form[:n])), 0
+                )
+                if cut:
+                    pieces[place] = piece[:-cut] + written
+                    break
+        text = "...".join(pieces)
+        for form, written in self._forms.items():
+            if form in text:
+                whole = rf"(?<!\w){re.escape(form)}(?!\w)" if len(form) < _SURELY else re.escape(form)
+                text = re.sub(whole, lambda _, written=written: written, text)  # type: ignore[misc]
+        return text
+
+
+_LEAST = 4  # signs; a shorter value is no secret
+_SURELY = 8  # signs from which on a value is found inside a word as well
+_SAID_ANYWAY = frozenset({"true", "false", "null", "none", "text", "list", "name", "file"})
+_IN_PARTS = re.compile(r"[^\s,:;/@?&=#{}\[\]'\"]{6,}")
+
+
 class TooMuch(Exception):
     """There is no sense in reading on; the report says why."""
 
@@ -84,6 +162,7 @@ class Report:
     def __init__(self, file: str | None = None) -> None:
         self.file = file
         self.findings: list[Finding] = []
+        self.hidden = Hidden({})
         self._seen: set[tuple[object, ...]] = set()
 
     def add(
@@ -114,6 +193,8 @@ class Report:
             if line is None
             else f"{printable(self.file)}:{line}: "
         )
+        if (odd := next(odd_signs(sentence), None)) and odd not in sentence:
+            sentence += f" ({odd})"
         say = allowed if say_allowed is None else say_allowed
         message = f"{place}{'' if severity == 'error' else severity + ': '}{sentence}"
         if say:
@@ -141,6 +222,8 @@ class Report:
         Raises:
             TooMuch: the report is full.
         """
+        if self.hidden:
+            finding = self._masked(finding)
         where = (finding.line, finding.column, finding.code, finding.key)
         if finding.line is not None and where in self._seen:
             return
@@ -151,6 +234,19 @@ class Report:
             sentence = f"{place}there are more than {MAX_FINDINGS - 1} findings, and the search ended here"
             self.findings[-1] = Finding(sentence, code=TOO_MANY, file=self.file)
             raise TooMuch
+
+    def _masked(self, finding: Finding) -> Finding:
+        def masked(text: str | None) -> str | None:
+            return None if text is None else self.hidden.masked(text)
+
+        return replace(
+            finding,
+            message=self.hidden.masked(finding.message),
+            key=masked(finding.key),
+            found=masked(finding.found),
+            allowed=masked(finding.allowed),
+            nearest=masked(finding.nearest),
+        )
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
@@ -181,6 +277,8 @@ def quoted(value: object, limit: int = 60) -> str:
         return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(text, text)
     if isinstance(value, int):
         return _shortened(str(value) if value.bit_length() < _WRITTEN else hex(value), limit)
+    if isinstance(value, AsWritten):
+        return f"'{_shortened(printable(value), limit)}'"
     if isinstance(value, str):
         if value == "":
             return "an empty text"
@@ -201,6 +299,29 @@ def without_password(text: str) -> str:
     'redis://app:***@cache:6379/0 redis://cache/0'
     """
     return _IN_QUERY.sub(r"\1***", _AT.sub(r"\1:***", text)) if "://" in text else text
+
+
+def odd_signs(text: str) -> Iterator[str]:
+    """Name the signs of a text, escaped or not, that look like YAML's own and are none, or like nothing at all.
+
+    >>> next(odd_signs("timeout:\xa02"))
+    "'\\\\xa0' is U+00A0, no-break space"
+    """
+    for found in _ODD.finditer(text):
+        sign = found.group()
+        if len(sign) > 1:
+            sign = chr(int(sign[2:], 16))
+        if sign in _LOOK_ALIKE or sign in _BREAKS or unicodedata.category(sign) in ("Zs", "Cf"):
+            name = _BREAKS.get(sign) or unicodedata.name(sign, "without a name").lower()
+            yield f"'{printable(sign)}' is U+{ord(sign):04X}, {name}"
+
+
+_LOOK_ALIKE = (
+    "\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b\u00ab\u00bb"  # quotation marks
+    "\uff1a\ufe55\u2236\uff0c\uff0d\u2013\u2014\u2212\u2010\u2011"  # colons, a comma, dashes
+)
+_BREAKS = {"\x85": "a line break", "\u2028": "a line break", "\u2029": "a line break"}
+_ODD = re.compile(r"\\x(?:85|a0|ad)|\\u[0-9a-f]{4}|[^\x00-\x7f]")
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from labkit.config.checks import check_stack
 from labkit.config.document import Document
 from labkit.config.environment import expand
-from labkit.config.findings import Report, TooMuch, in_order, printable, quoted
+from labkit.config.findings import AsWritten, Report, TooMuch, in_order, printable, quoted
 from labkit.config.models import (
     NAMES,
     TOOLKIT_ONLY_TYPES,
@@ -25,6 +25,7 @@ from labkit.config.models import (
 )
 from labkit.config.models_leases import LeaseConfig, lease_types
 from labkit.config.nearest import nearest
+from labkit.config.numbers import LARGEST
 from labkit.config.reading import as_text, read_user_file
 from labkit.config.stack import FunctionConfig, Path, Position, StackConfig
 from labkit.errors import ConfigError
@@ -421,7 +422,7 @@ class _Reader:
                 f"'_type' of {what} is {self._doc.shown(type_node)}",
                 self._doc.position(type_key),
                 key="_type",
-                found=type_,
+                found=self._doc.found(type_node),
                 allowed=allowed,
             )
         return None
@@ -440,7 +441,7 @@ class _Reader:
                 continue
             if setting in keys:
                 self._place((*path, setting), setting_key, setting_value)
-                if self._is_unread(setting_value):
+                if self._is_unread(setting_value) or self._is_endless(what, setting, setting_key, setting_value, of):
                     unread.add(setting)
                 else:
                     values[setting] = self._doc.value(setting_value)
@@ -452,6 +453,22 @@ class _Reader:
         for setting in values:
             self._surprise(what, setting, *entries[setting], of)
         return None if unread else model
+
+    def _is_endless(self, what: str, setting: str, key: Node, node: Node, model: type[TypedConfig]) -> bool:
+        """Say whether a setting is a whole number with which nothing can be reckoned, after saying so."""
+        if not (isinstance(self._doc.value(node), int) and _is_beyond(self._doc.value(node))):
+            return False
+        extra = model.model_fields[setting].json_schema_extra
+        allowed = str(extra["allowed"]) if isinstance(extra, dict) and "allowed" in extra else "a number"
+        self._report.add(
+            "out-of-range",
+            f"'{setting}' of {what} is {self._doc.shown(node)}",
+            self._doc.position(key),
+            key=setting,
+            found=self._doc.found(node),
+            allowed=f"{allowed}, at most 1.8e308",
+        )
+        return True
 
     def _validated(
         self,
@@ -485,7 +502,9 @@ class _Reader:
             return
         value = self._doc.value(node)
         if isinstance(value, bool):
-            reading = f"{printable(node.value)}, which counts as {int(value)}"
+            written = self._doc.found(node)
+            reading = quoted(written) if isinstance(written, AsWritten) else printable(node.value)
+            reading += f", which counts as {int(value)}"
         elif node.style is None and not isinstance(value, str) and _ODD_NUMBER.fullmatch(node.value):
             reading = self._doc.shown(node)
         else:
@@ -500,7 +519,7 @@ class _Reader:
             self._doc.position(key),
             severity="warning",
             key=setting,
-            found=value,
+            found=self._doc.found(node),
         )
 
     def _unknown_key(
@@ -594,8 +613,8 @@ class _Reader:
             f"{place} is {self._doc.shown(node)}",
             at,
             key=field,
-            found=self._doc.value(node),
-            allowed=allowed,
+            found=self._doc.found(node),
+            allowed=f"{allowed}, at most 1.8e308" if allowed and _is_beyond(self._doc.value(node)) else allowed,
         )
 
     def _inner(self, node: Node, step: object) -> tuple[Position, Node] | None:
@@ -667,7 +686,7 @@ class _Reader:
             f"'name' of {what} is {self._doc.shown(node)}",
             self._doc.position(key),
             key="name",
-            found=name,
+            found=self._doc.found(node),
             allowed="a text or null",
         )
         return None
@@ -683,7 +702,7 @@ class _Reader:
                     f"'middleware' of {what} is {'empty' if value is None else self._doc.shown(node)}",
                     self._doc.position(key),
                     key="middleware",
-                    found=value,
+                    found=self._doc.found(node),
                     allowed=f"a list of names, outermost first, such as [{example}]",
                 )
             return []
@@ -695,13 +714,14 @@ class _Reader:
             elif id(one) not in self._doc.unreadable:
                 allowed = "the name of a middleware that the section 'middleware' defines"
                 if isinstance(one, ScalarNode) and name is not None:
-                    allowed = f'a name; this one in quotes: "{printable(one.value)}"'
+                    in_quotes = quoted(one.value)[1:-1]
+                    allowed = f'a name; this one in quotes: "{in_quotes}"'
                 self._report.add(
                     "wrong-type",
                     f"an entry in 'middleware' of {what} is {self._doc.shown(one)}",
                     self._doc.position(one),
                     key="middleware",
-                    found=name,
+                    found=self._doc.found(one),
                     allowed=allowed,
                 )
         return names
@@ -717,6 +737,11 @@ class _Reader:
         if isinstance(node, MappingNode):
             return "a mapping" if self._doc.is_mapping(node) else "a set"
         return "a list" if isinstance(node, SequenceNode) else self._doc.shown(node)
+
+
+def _is_beyond(value: object) -> bool:
+    """Whether it is a number that is larger than what can be reckoned with."""
+    return isinstance(value, int | float) and value == value and not -LARGEST <= value <= LARGEST
 
 
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")

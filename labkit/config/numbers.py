@@ -1,7 +1,7 @@
 """Numbers as a file or an option gives them: what is one, and in which words a sentence says which are allowed.
 
-Python's whole numbers have no end, and `float` has one: who adds or prints a number of a thousand digits must not be the
-first to find out. So a number from outside goes through `is_number` before anything reckons with it.
+Python's whole numbers have no end, and `float` has one: who adds or prints a number of a thousand digits must not be
+the first to find out. So a number from outside goes through `is_number` before anything reckons with it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from labkit.config.document import Document
 from labkit.config.findings import Report, TooMuch, printable, quoted
 from labkit.config.loader import read_stack_config, refused
 from labkit.config.models import middleware_types
+from labkit.config.models_leases import MemoryLeaseConfig
 from labkit.config.numbers import in_range, in_words, is_number, is_whole
 from labkit.config.stack import FunctionConfig, StackConfig
 from labkit.errors import ConfigError, ServiceError
@@ -224,6 +225,7 @@ class _Reader:
         stack = read_stack_config(
             self.doc, self.report, also=SECTIONS, lenient=self.lenient
         )  # raises what was found so far as well
+        self._leases(stack)
         self._functions(stack, services)
         self._workload_fits(stack, workload)
         if any(finding.severity == "error" for finding in self.report.findings):
@@ -443,6 +445,21 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------- how the parts fit
 
+    def _leases(self, stack: StackConfig) -> None:
+        """The replicas of a scenario live in one process and in a time of their own, where no other store works."""
+        for name, lease in stack.leases.items():
+            if not isinstance(lease, MemoryLeaseConfig):
+                at = None if self.doc.root is None else self._at(self.doc.root, ["leases", name, "_type"])
+                self.report.add(
+                    "out-of-range",
+                    f"lease '{printable(name)}' is of the type '{lease.type_}', and in a scenario a lease is 'memory'",
+                    None if at is None else self.doc.position(at),
+                    key="_type",
+                    found=lease.type_,
+                    allowed=MemoryLeaseConfig.static_type(),
+                    say_allowed="",
+                )
+
     def _functions(self, stack: StackConfig, services: Mapping[str, ServiceSpec]) -> None:
         for name, function in stack.functions.items():
             what = f"function '{printable(name)}'"
@@ -553,7 +570,8 @@ def change(document: Document, values: Mapping[str, Any], origin: str) -> None:
             text = value if isinstance(value, str) else as_text(value)
             document.put(_whole_path(document, path), text)
         except (LookupError, ValueError) as error:
-            raise ConfigError(f"{origin} {printable(path)}={shown}: {error.args[0]}") from None
+            said = document.masked(error.args[0])
+            raise ConfigError(f"{origin} {printable(path)}={shown}: {said}") from None
 
 
 _HEAD = ("title", "summary", "look_for", "semantics", "duration", "drain", "seed", "replicas")

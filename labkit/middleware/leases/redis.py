@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from labkit.config.findings import without_password
 from labkit.errors import LeaseError, MiddlewareError
 from labkit.policies import Lease
 from labkit.timing import Clock, LoopClock
@@ -65,7 +66,7 @@ class RedisLeaseStore:
             raise MiddlewareError(
                 "leases on Redis need its client: pip install 'labkit-circuit-breakers[redis]'"
             ) from None
-        self._errors = (RedisError, OSError)
+        self._errors = (RedisError, OSError, UnicodeError)  # the last is about a host's name
 
         def connect() -> Redis:
             return Redis.from_url(
@@ -73,9 +74,11 @@ class RedisLeaseStore:
             )
 
         try:
-            connect()
-        except ValueError as error:
-            raise MiddlewareError(f"'{url}' is not the URL of a Redis server: {error}") from None
+            connect().connection_pool.make_connection()  # type: ignore[no-untyped-call]  # nobody is called yet, but every part of the URL is read
+        except (ValueError, TypeError) as error:
+            shown = without_password(url)
+            why = f": {error}" if shown == url else ""  # else it may quote a part of the password
+            raise MiddlewareError(f"'{shown}' is not the URL of a Redis server{why}") from None
         self._connect = connect
 
     async def acquire(self, key: str, owner: str, time_to_live: float) -> Lease | None:
@@ -99,7 +102,8 @@ class RedisLeaseStore:
             async with self._connect() as server:
                 return int(await server.eval(script, len(keys), *keys, *arguments))
         except self._errors as error:
-            raise LeaseError(f"the leases on Redis cannot be asked for: {error}") from error
+            said = without_password(str(error))
+            raise LeaseError(f"the leases on Redis cannot be asked for: {said}") from error
 
 
 def _milliseconds(seconds: float) -> int:
