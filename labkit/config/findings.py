@@ -222,8 +222,7 @@ class Report:
         Raises:
             TooMuch: the report is full.
         """
-        if self.hidden:
-            finding = self._masked(finding)
+        finding = self._told(finding)
         where = (finding.line, finding.column, finding.code, finding.key)
         if finding.line is not None and where in self._seen:
             return
@@ -235,17 +234,22 @@ class Report:
             self.findings[-1] = Finding(sentence, code=TOO_MANY, file=self.file)
             raise TooMuch
 
-    def _masked(self, finding: Finding) -> Finding:
-        def masked(text: str | None) -> str | None:
-            return None if text is None else self.hidden.masked(text)
+    def _told(self, finding: Finding) -> Finding:
+        """The finding without what is not to be shown, and without signs that a terminal would act upon."""
+
+        def told(text: str) -> str:
+            return printable(self.hidden.masked(text) if self.hidden else text)
+
+        def may_be_told(text: str | None) -> str | None:
+            return None if text is None else told(text)
 
         return replace(
             finding,
-            message=self.hidden.masked(finding.message),
-            key=masked(finding.key),
-            found=masked(finding.found),
-            allowed=masked(finding.allowed),
-            nearest=masked(finding.nearest),
+            message=told(finding.message),
+            key=may_be_told(finding.key),
+            found=may_be_told(finding.found),
+            allowed=may_be_told(finding.allowed),
+            nearest=may_be_told(finding.nearest),
         )
 
 

@@ -19,7 +19,7 @@ from labkit.config.models_leases import MemoryLeaseConfig
 from labkit.config.numbers import in_range, in_words, is_number, is_whole
 from labkit.config.stack import FunctionConfig, StackConfig
 from labkit.errors import ConfigError, ServiceError
-from labkit.scenario.arrivals import expected
+from labkit.scenario.bounds import MOST, heaviest, most_of
 from labkit.scenario.scenario import Load, Scenario, ServiceSpec, Variant
 from labkit.services import make_adapter, make_service
 from labkit.timing import VirtualClock
@@ -29,7 +29,6 @@ __all__ = ["SECTIONS", "change", "read_scenario"]
 SECTIONS = ("scenario", "services", "workload", "variants")
 """What a scenario's file has beside a stack's sections."""
 
-MOST_CALLS = 20_000_000
 MOST_REPLICAS = 1000
 LONGEST = 1e7  # seconds
 HIGHEST_RATE = 1e6  # calls a second
@@ -186,6 +185,10 @@ class _Block:
         return next((one for one in listed if is_wrong(self._doc.value(one))), None)
 
 
+def _many(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e15 else f"{number:.0e}".replace("e+", "e")
+
+
 def _no_seconds(value: object) -> bool:
     return not is_number(value, 0, LONGEST)
 
@@ -228,6 +231,8 @@ class _Reader:
         self._leases(stack)
         self._functions(stack, services)
         self._workload_fits(stack, workload)
+        if not any(finding.severity == "error" for finding in self.report.findings):
+            self._bounded(stack, services, workload, head["duration"] + (head["drain"] or 0.0))
         if any(finding.severity == "error" for finding in self.report.findings):
             return None
         return Scenario(
@@ -358,14 +363,6 @@ class _Reader:
             load = self._load(f"workload entry {index + 1}", node, head)
             if load is not None:
                 found.append(load)
-        calls = sum(expected(load) for load, _ in found)
-        if calls > MOST_CALLS:
-            self.say(
-                entry[0],
-                "out-of-range",
-                f"the workload asks for {calls:,.0f} calls",
-                f"at most {MOST_CALLS:,}; a shorter 'duration' or a lower 'rate'",
-            )
         return found
 
     def _load(self, what: str, node: Node, head: Mapping[str, Any]) -> tuple[Load, _Block] | None:
@@ -493,6 +490,38 @@ class _Reader:
                 block.wrong(
                     "function", ", ".join(stack.functions) or "a function", near=nearest(load.function, stack.functions)
                 )
+
+    def _bounded(
+        self,
+        stack: StackConfig,
+        services: Mapping[str, ServiceSpec],
+        workload: Sequence[tuple[Load, _Block]],
+        until: float,
+    ) -> None:
+        """Refuse what would eat the machine: memory for every call, time for every attempt."""
+        reached = {name: service_of(name, one, services) or "" for name, one in stack.functions.items()}
+        bounds = [most_of(load, stack, services, reached, until) for load, _ in workload]
+        attempts = sum(bound.attempts for bound in bounds)
+        if attempts <= MOST:
+            return
+        calls = sum(bound.calls for bound in bounds)
+        worst, block = bounds[heaviest(bounds)], workload[heaviest(bounds)][1]
+        at = self.doc.position(block.key_node("rate" if "rate" in block else "ramp" if "ramp" in block else "at"))
+        lower = "lower 'rate' or a shorter 'duration'"
+        if worst.retry is not None and worst.times >= worst.tries:
+            at = stack.position("middleware", worst.retry, "attempts") or at
+            lower = f"lower 'attempts' of middleware '{printable(worst.retry)}', a 'time_budget' for it, a {lower}"
+        elif worst.tries > 1:
+            at = self.doc.position(block.key_node("retry_waits"))
+            lower = f"fewer 'retry_waits', a {lower}"
+        else:
+            lower = f"a {lower}"
+        said = f"the run may come to {_many(attempts)} attempts"
+        if attempts > calls:
+            said += (
+                f" ({_many(calls)} calls, and up to {_many(worst.attempts / max(1.0, worst.calls))} for one of them)"
+            )
+        self.report.add("out-of-range", said, at, allowed=f"at most {MOST:,}; {lower}")
 
     def _variants(self, sections: dict[Any, tuple[Node, Node]]) -> dict[str, Variant]:
         found: dict[str, Variant] = {}

@@ -137,7 +137,7 @@ class Scenario:
         found = self.variants.get(name)
         if found is None:
             raise ConfigError(_no_variant(self.name, name, self.variants))
-        changed = self.with_values(found.set, origin=f"variant '{name}'")
+        changed = self.with_values(found.set, origin=f"variant {quoted(name)}")
         return _replaced(
             changed,
             name=f"{self.name}:{name}",
@@ -174,11 +174,12 @@ def _replaced(scenario: Scenario, **changes: Any) -> Scenario:
 
 
 def _no_variant(scenario: str, name: str, known: Mapping[str, Variant]) -> str:
+    shown, called = quoted(scenario), quoted(name)
     if not known:
-        return f"scenario '{printable(scenario)}' has no variants, and so none called {quoted(name)}"
+        return f"scenario {shown} has no variants, and so none called {called}"
     near = nearest(name, known)
-    hint = f"did you mean '{scenario}:{near}'?" if near else f"there are {', '.join(known)}"
-    return f"scenario '{printable(scenario)}' has no variant {quoted(name)}; {printable(hint)}"
+    hint = f"did you mean {quoted(f'{scenario}:{near}')}?" if near else f"there are {', '.join(map(printable, known))}"
+    return f"scenario {shown} has no variant {called}; {hint}"
 
 
 def _library() -> Path:
@@ -216,7 +217,7 @@ def load_scenario(
             variant = variant or tail or None
             source = _library() / f"{name}.yaml"
             label = f"{name}.yaml"
-            if name not in scenario_names():
+            if name not in scenario_names():  # not every name can be a file's, to be looked for
                 raise ConfigError(_no_scenario(name))
         elif not os.path.exists(path_or_name) and tail and os.path.exists(path_or_name.rpartition(":")[0]):
             source, _, variant = path_or_name.rpartition(":")
