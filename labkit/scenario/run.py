@@ -24,7 +24,8 @@ from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, RunTooLarg
 from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack, Unavailable
 from labkit.middleware.base import CallNext
 from labkit.scenario.arrivals import arrivals, expected, merged
-from labkit.scenario.loader import MOST_CALLS, service_of
+from labkit.scenario.bounds import MOST
+from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Load, Scenario
 from labkit.scenario.skip import SkipAhead
 from labkit.scenario.trace import (
@@ -49,6 +50,8 @@ __all__ = ["Callers", "current_call", "run_scenario"]
 
 Progress = Callable[[float], object]
 
+MOST_ROWS = 2 * MOST
+"""Attempts, or rejections, of one run. `bounds` refuses before a run what may come to more, as far as can be known."""
 MOST_UNDER_WAY = 500_000
 """So many calls may be under way at one time: each is a coroutine, of some 3 kB."""
 
@@ -217,11 +220,11 @@ class _Run:
             ("attempts", self.recorder.attempt_columns),
             ("rejections", self.recorder.rejection_columns),
         ):
-            if len(columns[0]) > MOST_CALLS:
+            if len(columns[0]) > MOST_ROWS:
                 self.clock.abort(
                     RunTooLargeError(
                         f"{at} there were {len(columns[0]):,} {what} of {done:,} calls, and a run has at most "
-                        f"{MOST_CALLS:,}; fewer 'attempts' of a retry, a longer 'base_delay' or a lower 'rate'"
+                        f"{MOST_ROWS:,}; fewer 'attempts' of a retry, a longer 'base_delay' or a lower 'rate'"
                     )
                 )
         under_way = done - (self.calls - self.left[0])

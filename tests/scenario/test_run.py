@@ -182,7 +182,7 @@ def test_rows_are_put_in_order_a_block_at_a_time(rows: list[tuple[int, int]], bl
 @pytest.mark.parametrize(
     ("limit", "value", "middleware", "fault", "said"),
     [
-        ("MOST_CALLS", 5000, "{_type: retry, attempts: 1000000, base_delay: 0}", "error", "attempts of "),
+        ("MOST_ROWS", 5000, "{_type: retry, attempts: 1000, base_delay: 0}", "error", "attempts of "),
         ("MOST_UNDER_WAY", 10, "{_type: timeout, timeout: 100}", "hang", "calls under way"),
     ],
 )
