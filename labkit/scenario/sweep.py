@@ -277,7 +277,9 @@ def _never() -> bool:
 
 
 def _chunks(runs: Chunk, workers: int) -> Iterator[Chunk]:
-    """Chunks small enough that at the end no worker waits long for another."""
-    size = max(1, min(_LARGEST_CHUNK, len(runs) // (workers * 8)))
-    for start in range(0, len(runs), size):
+    """Chunks that grow small towards the end, so that no worker waits long for another."""
+    start = 0
+    while start < len(runs):
+        size = max(1, min(_LARGEST_CHUNK, (len(runs) - start) // (workers * 8)))
         yield runs[start : start + size]
+        start += size
