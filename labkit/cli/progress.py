@@ -1,4 +1,4 @@
-"""A bar on a terminal for what takes longer than half a second, erased when it is over."""
+"""A bar on a terminal for what takes longer than a third of a second, erased when it is over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labkit.timing import Clock, LoopClock
 
 __all__ = ["Progress"]
 
-PATIENCE = 0.5  # seconds without a bar
+PATIENCE = 0.3  # seconds without a bar
 EVERY = 0.1  # seconds between two drawings
 WIDTH = 30  # signs
 

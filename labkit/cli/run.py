@@ -23,7 +23,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from labkit.scenario import Scenario, Trace
@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
         scenarios.append(_load(other, {}, args.seed))
     written: list[str] = []
     try:
-        results = _run(scenarios)
+        made = _run(scenarios, told=args.json != "-")
+        results = [(trace, measured) for trace, measured, _ in made]
         if args.json is not None:
             _write_json(args.json, scenarios, results, values)
             written += [f"Metrics: {args.json}"] if args.json != "-" else []
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
             _draw(args.plot, [trace for trace, _ in results], names_of(scenarios))
             written.insert(0, f"Picture: {args.plot}")
         if args.json != "-":
-            _tell(scenarios, results, args.verbose)
+            _tell(scenarios, made, args.verbose)
             for line in written:
                 put(line)
     except KeyboardInterrupt:
@@ -142,32 +143,36 @@ def _load(name: str, values: Mapping[str, str], seed: int | None) -> Scenario:
     return replace(scenario, seed=seed)
 
 
-_RUN = 0.8  # the share of the work that a run itself is, beside what is counted in it
-
-
-def _run(scenarios: Sequence[Scenario]) -> list[tuple[Trace, dict[str, Any]]]:
-    """Run them one after the other; Ctrl-C ends it at once, wherever it comes."""
+def _run(scenarios: Sequence[Scenario], told: bool) -> list[tuple[Trace, dict[str, Any], list[str]]]:
+    """Run them one after the other, count, and tell if that is wanted; Ctrl-C ends it at once, wherever it comes."""
     from labkit.cli.interrupts import heeding
-    from labkit.cli.progress import Progress
-    from labkit.scenario import metrics, run_scenario
 
     def end() -> None:
         raise KeyboardInterrupt
 
-    found = []
     with heeding(end) as interrupted:
-        for scenario in scenarios:
-            with Progress(scenario.name, counts=False) as progress:
+        return [_run_one(scenario, told, interrupted) for scenario in scenarios]
 
-                def tell(share: float, progress: Progress = progress) -> None:
-                    if interrupted():  # it came where Python could not raise it
-                        raise KeyboardInterrupt
-                    progress(share)
 
-                trace = run_scenario(scenario, progress=lambda share, tell=tell: tell(_RUN * share))  # type: ignore[misc]
-                counted = metrics(trace, progress=lambda share, tell=tell: tell(_RUN + (1.0 - _RUN) * share))  # type: ignore[misc]
-            found.append((trace, counted))
-    return found
+def _run_one(
+    scenario: Scenario, told: bool, interrupted: Callable[[], bool]
+) -> tuple[Trace, dict[str, Any], list[str]]:
+    from labkit.cli.progress import Progress
+    from labkit.scenario import metrics, run_scenario, story
+
+    with Progress(scenario.name, counts=False) as progress:
+
+        def part(begin: float, end: float) -> Callable[[float], None]:
+            def tell(share: float) -> None:
+                if interrupted():  # it came where Python could not raise it
+                    raise KeyboardInterrupt
+                progress(begin + (end - begin) * share)
+
+            return tell
+
+        trace = run_scenario(scenario, progress=part(0.0, 0.75))
+        measured = metrics(trace, progress=part(0.75, 0.95))
+        return trace, measured, story(trace, measured) if told else []
 
 
 def names_of(scenarios: Sequence[Scenario]) -> list[str]:
@@ -181,13 +186,15 @@ def names_of(scenarios: Sequence[Scenario]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- as text
 
 
-def _tell(scenarios: Sequence[Scenario], results: Sequence[tuple[Trace, dict[str, Any]]], verbose: bool) -> None:
+def _tell(
+    scenarios: Sequence[Scenario], made: Sequence[tuple[Trace, dict[str, Any], list[str]]], verbose: bool
+) -> None:
     from labkit.cli.text import prose, put
-    from labkit.scenario import METRICS, story
+    from labkit.scenario import METRICS
 
     names = names_of(scenarios)
     told = []
-    for number, (scenario, (trace, measured)) in enumerate(zip(scenarios, results, strict=True)):
+    for number, (scenario, (_, _, story)) in enumerate(zip(scenarios, made, strict=True)):
         if number:
             put("")
         put(scenario.title if len(scenarios) == 1 else f"{names[number]}: {scenario.title}")
@@ -196,13 +203,13 @@ def _tell(scenarios: Sequence[Scenario], results: Sequence[tuple[Trace, dict[str
             put(prose(f"Look for: {scenario.look_for}"))
             told.append(scenario.look_for)
         put("")
-        put(prose(" ".join(story(trace, measured))))
-    chosen = list(METRICS) if verbose else _that_matter([measured for _, measured in results])
+        put(prose(" ".join(story)))
+    chosen = list(METRICS) if verbose else _that_matter([measured for _, measured, _ in made])
     put("")
-    if len(results) == 1:
-        _one(results[0][1], chosen)
+    if len(made) == 1:
+        _one(made[0][1], chosen)
     else:
-        _two(names, results[0][1], results[1][1], chosen)
+        _two(names, made[0][1], made[1][1], chosen)
 
 
 def _that_matter(found: Sequence[Mapping[str, Any]]) -> list[str]:

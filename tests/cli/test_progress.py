@@ -15,18 +15,18 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_nothing_is_drawn_within_half_a_second() -> None:
-    """What takes less than half a second draws nothing, and so has nothing to erase."""
+def test_nothing_is_drawn_for_what_is_quick() -> None:
+    """What takes less than a third of a second draws nothing, and so has nothing to erase."""
     clock, terminal = VirtualClock(), Terminal()
     with Progress("sweep", stream=terminal, clock=clock) as progress:
         for done in range(10):
             progress(done, 10)
-            clock.advance(0.045)
+            clock.advance(0.029)
     assert terminal.getvalue() == ""
 
 
 def test_the_bar_says_how_far_and_how_long_and_is_erased() -> None:
-    """After half a second a bar shows what is done, of how much, and the time left; at the end the line is empty."""
+    """A bar shows what is done, of how much, and the time left, after a while; at the end the line is empty."""
     clock, terminal = VirtualClock(), Terminal()
     with Progress("sweep", stream=terminal, clock=clock) as progress:
         progress(0, 1200)
