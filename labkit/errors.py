@@ -25,6 +25,7 @@ __all__ = [
     "OverloadedError",
     "RateLimitedError",
     "Refusal",
+    "RunTooLargeError",
     "ServiceError",
     "TraceFormatError",
     "VirtualLoopError",
@@ -79,6 +80,10 @@ class ConfigError(LabkitError):
 
 class MiddlewareError(LabkitError):
     """A chain or a stack cannot be built as asked."""
+
+
+class RunTooLargeError(LabkitError):
+    """A run of a scenario grew beyond what any machine has memory for, and was ended."""
 
 
 class TraceFormatError(LabkitError):

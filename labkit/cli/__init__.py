@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from typing import NoReturn, TextIO
 
 __all__ = ["COMMANDS", "main"]
 
@@ -29,11 +30,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     from labkit.errors import LabkitError
 
     try:
-        status = _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-        return status
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            if sys.stdout is not None:
+                _flush(sys.stdout)
     except LabkitError as error:
-        print(f"labkit: {error}", file=sys.stderr)
+        from labkit.cli.text import complain
+
+        complain(str(error))
         return 2
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -48,6 +53,9 @@ def _run(words: list[str]) -> int:
         return _unknown(command)
     # Only the command that is asked for is imported; the list of all of them needs the line that each has to say.
     parser = _parser((command,) if command in COMMANDS else COMMANDS)
+    for word in words:
+        if word.startswith("--") and word.endswith("=--"):  # of which argparse makes an empty list, up to Python 3.12
+            parser.error(f"argument {word[:-3]}: expected one argument")
     args = parser.parse_args(words)
     if not hasattr(args, "run"):
         parser.print_help()
@@ -60,8 +68,14 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     from importlib import import_module
 
     from labkit import __version__
+    from labkit.config.findings import printable
 
-    parser = argparse.ArgumentParser(
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            shown = printable(message)  # which has words of the command line in it
+            super().error(shown if len(shown) <= 500 else f"{shown[:497]}...")
+
+    parser = Parser(
         prog="labkit",
         description="The lab that teaches circuit breakers by running them.",
         epilog="`labkit COMMAND --help` says more about one of them.",
@@ -82,12 +96,27 @@ def _sentence(line: str) -> str:
     return line[:1].upper() + line[1:] + ("" if line.endswith(".") else ".")
 
 
+def _flush(stream: TextIO) -> None:
+    """Write out what was printed, or say why that cannot be."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from labkit.errors import LabkitError
+
+        _forget_stdout()
+        raise LabkitError(f"the output cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
 def _unknown(command: str) -> int:
+    from labkit.cli.text import complain
+    from labkit.config.findings import quoted
     from labkit.config.nearest import nearest
 
     near = nearest(command, COMMANDS)
     hint = f"did you mean `labkit {near}`?" if near else f"there are {', '.join(COMMANDS)}."
-    print(f"labkit: there is no command {command!r}; {hint}", file=sys.stderr)
+    complain(f"there is no command {quoted(command)}; {hint}")
     return 2
 
 

@@ -1,9 +1,16 @@
-"""Files that commands write: data and pictures, each failure a sentence."""
+"""Files that commands write: data and pictures, each failure a sentence.
+
+Where a result shall go is looked at before the work that it is of. It is written beside that place and then gets its
+name in one step, so that nobody finds half of one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from labkit.config.findings import printable
@@ -12,7 +19,7 @@ from labkit.errors import ConfigError, LabkitError
 if TYPE_CHECKING:
     from labkit.plots import Picture
 
-__all__ = ["check_picture", "drawing", "save_picture", "write"]
+__all__ = ["check_picture", "check_results", "drawing", "save_picture", "write"]
 
 ENDINGS = (".png", ".svg")
 
@@ -25,6 +32,64 @@ def check_picture(path: str) -> None:
     """
     if not path.lower().endswith(ENDINGS):
         raise ConfigError(f"a picture is saved as .png or .svg, and '{printable(path)}' is neither")
+
+
+def check_results(places: Mapping[str, str | None], *, kept: str | None = None) -> None:
+    """Refuse where results cannot be written, before the work that they are of.
+
+    Args:
+        places: the file that each option names; None, and "-" for stdout, are passed over.
+        kept: a file that none of them may be, since it is what is read.
+
+    Raises:
+        ConfigError: says which, and why.
+    """
+    taken: dict[str, str] = {}
+    for option, path in places.items():
+        if path is None or path == "-":
+            continue
+        if not path:
+            raise ConfigError(f"{option} names no file")
+        name = printable(path)
+        try:
+            real = os.path.realpath(path)
+            if kept is not None and os.path.isfile(kept) and real == os.path.realpath(kept):
+                raise ConfigError(f"{option} names {name}, which is what is read; name another file")
+            if real in taken:
+                raise ConfigError(f"{taken[real]} and {option} both name {name}; name two files")
+            taken[real] = option
+            _try(real)
+        except (OSError, ValueError) as error:
+            raise _unwritable(path, error) from None
+
+
+def _try(real: str) -> None:
+    """Do everything that writing a file will need, and leave nothing behind."""
+    try:
+        mode = os.stat(real).st_mode
+    except FileNotFoundError:
+        pass
+    else:
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(None, "is a directory")
+        if not stat.S_ISREG(mode):
+            raise OSError(None, "it is a device or a pipe, and a result is a file")
+        if not os.access(real, os.W_OK):
+            raise PermissionError(None, "permission denied")
+    with open(real if os.path.lexists(real) else _beside(real), "ab") as file:
+        pass
+    if file.name != real:
+        os.unlink(file.name)
+
+
+def _beside(real: str) -> str:
+    """A name in the same folder that nobody can foretell."""
+    return os.path.join(os.path.dirname(real), f".labkit-{secrets.token_hex(8)}")
+
+
+def _unwritable(path: str, error: OSError | ValueError) -> ConfigError:
+    why = (getattr(error, "strerror", None) or str(error)).lower()
+    return ConfigError(f"{printable(path)} cannot be written: {why}")
 
 
 @contextmanager
@@ -53,14 +118,31 @@ def save_picture(picture: Picture, path: str) -> None:
     write(path, picture.svg().encode() if path.lower().endswith(".svg") else picture.png())
 
 
-def write(path: str, content: bytes) -> None:
-    """Write a file.
+def write(path: str, content: bytes | Iterable[bytes]) -> None:
+    """Write a file, as a whole or not at all.
+
+    Args:
+        path: where; a symbolic link stays one.
+        content: all of it, or its pieces.
 
     Raises:
         ConfigError: it cannot be written.
     """
+    pieces = [content] if isinstance(content, bytes) else content
+    beside = None
     try:
-        with open(path, "wb") as file:
-            file.write(content)
-    except OSError as error:
-        raise ConfigError(f"{printable(path)} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        real = os.path.realpath(path)
+        if os.path.isdir(real):
+            raise IsADirectoryError(None, "is a directory")
+        beside = _beside(real)
+        with open(beside, "xb") as file:
+            file.writelines(pieces)
+        with suppress(OSError):  # of the file that it takes the place of
+            os.chmod(beside, stat.S_IMODE(os.stat(real).st_mode))
+        os.replace(beside, real)
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
+    finally:
+        if beside is not None:
+            with suppress(OSError):
+                os.unlink(beside)

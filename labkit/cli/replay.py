@@ -22,14 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay the files; 0 if nothing differs, 1 if something does."""
     from labkit.cli.progress import Progress
+    from labkit.cli.text import complain, put
     from labkit.scenario import replay_file
 
     # A list that names a middleware twice is recorded on purpose; the warning about it is for those who write one.
     logging.getLogger("labkit").addHandler(logging.NullHandler())
     reports = []
-    for file in args.files:
-        with Progress(file) as progress:
-            reports.append(replay_file(file, progress))
+    try:
+        for file in args.files:
+            with Progress(file) as progress:
+                reports.append(replay_file(file, progress))
+    except KeyboardInterrupt:
+        complain(f"interrupted; {len(reports)} of {len(args.files)} files were compared")
+        raise
     traces = sum(report.traces for report in reports)
     differ = sum(len(report.differences) for report in reports)
     if args.json:
@@ -43,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
             }
             for report in reports
         ]
-        print(json.dumps({"files": files, "traces": traces, "differ": differ}, indent=2))
+        put(json.dumps({"files": files, "traces": traces, "differ": differ}, indent=2))
     else:
         for report in reports:
             for difference in report.differences:
-                print(difference)
+                put(str(difference))
             if len(reports) > 1:
-                print(f"{report.file}: {report.traces} traces, {len(report.differences)} differ")
-        print(f"{traces} traces, {differ} differ")
+                put(f"{report.file}: {report.traces} traces, {len(report.differences)} differ")
+        put(f"{traces} traces, {differ} differ")
     return 1 if differ else 0

@@ -13,18 +13,17 @@ stands in its file, from the same seed if `--seed` gives one; ":VARIANT" alone i
     compare      with --compare: scenario, seed and metrics of the other run
     differences  with --compare: all and functions, the other run's number less the first's; null where there is none
 
-Exit status: 0 when it ran, 2 when it cannot be run.
+Exit status: 0 when it ran, 2 when it cannot be run, 130 on Ctrl-C.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from labkit.scenario import Scenario, Trace
@@ -68,15 +67,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="OUT", help="draw the run, or both, into a .png or .svg")
     parser.add_argument("--trace", metavar="OUT", help="write every call, attempt, probe and change of state as JSON")
     parser.add_argument("--verbose", action="store_true", help="show every metric")
-    parser.epilog = "Exit status: 0 it ran, 2 it cannot be run. The same seed gives the same result to the byte."
+    parser.epilog = (
+        "Exit status: 0 it ran, 2 it cannot be run, 130 Ctrl-C. The same seed gives the same result to the byte."
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run it; see `labkit run --help`."""
-    from labkit.cli.files import check_picture
+    from labkit.cli.files import check_picture, check_results
+    from labkit.cli.text import complain, put
 
     if args.plot is not None:
         check_picture(args.plot)
+    check_results({"--json": args.json, "--trace": args.trace, "--plot": args.plot}, kept=args.scenario)
     values = settings(args.set)
     scenarios = [_load(args.scenario, values, args.seed)]
     if args.compare is not None:
@@ -84,18 +87,26 @@ def run(args: argparse.Namespace) -> int:
         if other.startswith(":"):
             other = (args.scenario if os.path.exists(args.scenario) else args.scenario.partition(":")[0]) + other
         scenarios.append(_load(other, {}, args.seed))
-    results = [_run(scenario) for scenario in scenarios]
-    if args.json is not None:
-        _write_json(args.json, scenarios, results, values)
-    if args.trace is not None:
-        _write_traces(args.trace, [trace for trace, _ in results])
-    if args.plot is not None:
-        _draw(args.plot, [trace for trace, _ in results], names_of(scenarios))
-    if args.json != "-":
-        _tell(scenarios, results, args.verbose)
-        for what, path in (("Picture", args.plot), ("Metrics", args.json), ("Trace", args.trace)):
-            if path is not None and path != "-":
-                print(f"{what}: {path}")
+    written: list[str] = []
+    try:
+        made = _run(scenarios, told=args.json != "-")
+        results = [(trace, measured) for trace, measured, _ in made]
+        if args.json is not None:
+            _write_json(args.json, scenarios, results, values)
+            written += [f"Metrics: {args.json}"] if args.json != "-" else []
+        if args.trace is not None:
+            _write_traces(args.trace, [trace for trace, _ in results])
+            written.append(f"Trace: {args.trace}")
+        if args.plot is not None:
+            _draw(args.plot, [trace for trace, _ in results], names_of(scenarios))
+            written.insert(0, f"Picture: {args.plot}")
+        if args.json != "-":
+            _tell(scenarios, made, args.verbose)
+            for line in written:
+                put(line)
+    except KeyboardInterrupt:
+        complain(f"interrupted; {', '.join(written) or 'nothing was written'}")
+        raise
     return 0
 
 
@@ -120,6 +131,7 @@ def settings(words: Sequence[str]) -> dict[str, str]:
 def _load(name: str, values: Mapping[str, str], seed: int | None) -> Scenario:
     from dataclasses import replace
 
+    from labkit.config.findings import quoted
     from labkit.errors import ConfigError
     from labkit.scenario import load_scenario
 
@@ -127,17 +139,40 @@ def _load(name: str, values: Mapping[str, str], seed: int | None) -> Scenario:
     if seed is None:
         return scenario
     if not 0 <= seed < 2**63:
-        raise ConfigError(f"--seed is {seed}; it must be a whole number, 0 or more")
+        raise ConfigError(f"--seed is {quoted(seed)}; it must be a whole number from 0 to 2**63 - 1")
     return replace(scenario, seed=seed)
 
 
-def _run(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
+def _run(scenarios: Sequence[Scenario], told: bool) -> list[tuple[Trace, dict[str, Any], list[str]]]:
+    """Run them one after the other, count, and tell if that is wanted; Ctrl-C ends it at once, wherever it comes."""
+    from labkit.cli.interrupts import heeding
+
+    def end() -> None:
+        raise KeyboardInterrupt
+
+    with heeding(end) as interrupted:
+        return [_run_one(scenario, told, interrupted) for scenario in scenarios]
+
+
+def _run_one(
+    scenario: Scenario, told: bool, interrupted: Callable[[], bool]
+) -> tuple[Trace, dict[str, Any], list[str]]:
     from labkit.cli.progress import Progress
-    from labkit.scenario import metrics, run_scenario
+    from labkit.scenario import metrics, run_scenario, story
 
     with Progress(scenario.name, counts=False) as progress:
-        trace = run_scenario(scenario, progress=progress)
-        return trace, metrics(trace)
+
+        def part(begin: float, end: float) -> Callable[[float], None]:
+            def tell(share: float) -> None:
+                if interrupted():  # it came where Python could not raise it
+                    raise KeyboardInterrupt
+                progress(begin + (end - begin) * share)
+
+            return tell
+
+        trace = run_scenario(scenario, progress=part(0.0, 0.75))
+        measured = metrics(trace, progress=part(0.75, 0.95))
+        return trace, measured, story(trace, measured) if told else []
 
 
 def names_of(scenarios: Sequence[Scenario]) -> list[str]:
@@ -151,13 +186,15 @@ def names_of(scenarios: Sequence[Scenario]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- as text
 
 
-def _tell(scenarios: Sequence[Scenario], results: Sequence[tuple[Trace, dict[str, Any]]], verbose: bool) -> None:
+def _tell(
+    scenarios: Sequence[Scenario], made: Sequence[tuple[Trace, dict[str, Any], list[str]]], verbose: bool
+) -> None:
     from labkit.cli.text import prose, put
-    from labkit.scenario import METRICS, story
+    from labkit.scenario import METRICS
 
     names = names_of(scenarios)
     told = []
-    for number, (scenario, (trace, measured)) in enumerate(zip(scenarios, results, strict=True)):
+    for number, (scenario, (_, _, story)) in enumerate(zip(scenarios, made, strict=True)):
         if number:
             put("")
         put(scenario.title if len(scenarios) == 1 else f"{names[number]}: {scenario.title}")
@@ -166,13 +203,13 @@ def _tell(scenarios: Sequence[Scenario], results: Sequence[tuple[Trace, dict[str
             put(prose(f"Look for: {scenario.look_for}"))
             told.append(scenario.look_for)
         put("")
-        put(prose(" ".join(story(trace, measured))))
-    chosen = list(METRICS) if verbose else _that_matter([measured for _, measured in results])
+        put(prose(" ".join(story)))
+    chosen = list(METRICS) if verbose else _that_matter([measured for _, measured, _ in made])
     put("")
-    if len(results) == 1:
-        _one(results[0][1], chosen)
+    if len(made) == 1:
+        _one(made[0][1], chosen)
     else:
-        _two(names, results[0][1], results[1][1], chosen)
+        _two(names, made[0][1], made[1][1], chosen)
 
 
 def _that_matter(found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -240,6 +277,7 @@ def _write_json(
     import json
 
     from labkit.cli.files import write
+    from labkit.cli.text import put
 
     data: dict[str, Any] = {"schema": SCHEMA, **_as_data(scenarios[0], results[0], values)}
     if len(results) > 1:
@@ -253,11 +291,11 @@ def _write_json(
                 if name in second["functions"]
             },
         }
-    text = json.dumps(data, indent=2) + "\n"
+    text = json.dumps(data, indent=2)
     if path == "-":
-        sys.stdout.write(text)
+        put(text)
     else:
-        write(path, text.encode())
+        write(path, f"{text}\n".encode())
 
 
 def _as_data(scenario: Scenario, result: tuple[Trace, dict[str, Any]], values: Mapping[str, str]) -> dict[str, Any]:
@@ -280,12 +318,17 @@ def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
 
 
 def _write_traces(path: str, traces: Sequence[Trace]) -> None:
-    import json
-
     from labkit.cli.files import write
 
-    plain = [trace.to_dict() for trace in traces]
-    write(path, (json.dumps(plain[0] if len(plain) == 1 else plain) + "\n").encode())
+    def pieces() -> Iterator[bytes]:
+        several = len(traces) > 1
+        for number, trace in enumerate(traces):
+            yield b", " if number else b"[" if several else b""
+            for piece in trace.to_json():
+                yield piece.encode()
+        yield b"]\n" if several else b"\n"
+
+    write(path, pieces())
 
 
 def _draw(path: str, traces: Sequence[Trace], names: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             }
             for one in scenarios
         ]
-        print(json.dumps({"schema": SCHEMA, "scenarios": listed}, indent=2))
+        put(json.dumps({"schema": SCHEMA, "scenarios": listed}, indent=2))
         return 0
     width = max((len(one.name) for one in scenarios), default=0)
     for one in scenarios:

@@ -5,20 +5,17 @@ further one is a run with `run` (its number), `vary`, `seed` and `metrics`. Wher
 command goes on; when all runs are there, the lines stand in the order of the grid and the file is the same bytes
 whoever made the runs.
 
+The first Ctrl-C lets the runs that are under way end, and keeps them; a second one ends everything at once.
+
 Exit status: 0 when all runs were made, 2 when that cannot be, 130 on Ctrl-C.
 """
 
 from __future__ import annotations
 
-import signal
-import sys
-from contextlib import contextmanager
-from threading import current_thread, main_thread
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from labkit.scenario import Cell, SweepTable
 
@@ -66,10 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Sweep; see `labkit sweep --help`."""
-    from labkit.cli.files import check_picture
+    from labkit.cli.files import check_picture, check_results
+    from labkit.cli.interrupts import heeding
     from labkit.cli.progress import Progress
     from labkit.cli.run import settings
-    from labkit.cli.text import put
+    from labkit.cli.text import complain, put
     from labkit.errors import ConfigError, LabkitError
     from labkit.scenario import load_scenario, sweep
     from labkit.scenario.grid import parse_seeds, parse_vary
@@ -85,19 +83,23 @@ def run(args: argparse.Namespace) -> int:
     metrics = [name for word in args.metric or SHOWN for name in word.split(",")]
     check_metrics(metrics, metrics_of(scenario))
     out = args.out if args.out is not None else name_of_file(scenario, vary, seeds)
+    check_results({"--plot": args.plot, "--out": out}, kept=args.scenario)
     begun = _Begun()
     try:
-        with Progress(f"sweep {scenario.name}") as progress, _heeding_ctrl_c() as interrupted:
+        with (
+            Progress(f"sweep {scenario.name}") as progress,
+            heeding(lambda: progress.say("stopping after the runs under way; Ctrl-C again stops at once")) as stop,
+        ):
 
             def follow(done: int, of: int) -> None:
                 begun.done, begun.of = done, of
                 progress(done, of)
-                if interrupted:
-                    raise KeyboardInterrupt
 
-            table = sweep(scenario, vary, seeds=seeds, jobs=args.jobs, out=out, dask=args.dask, progress=follow)
+            table = sweep(
+                scenario, vary, seeds=seeds, jobs=args.jobs, out=out, dask=args.dask, progress=follow, stop=stop
+            )
     except KeyboardInterrupt:
-        print(f"labkit: interrupted; {begun.said(out)}", file=sys.stderr)
+        complain(f"interrupted; {begun.said(out)}")
         raise
     except LabkitError as error:
         if not begun.done or begun.done == begun.of:
@@ -111,29 +113,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _heeding_ctrl_c() -> Iterator[list[int]]:
-    """Note Ctrl-C in a list, for whoever looks between two runs; the second one interrupts at once, wherever it comes.
-
-    An interrupt that comes while Python runs a callback of its own, such as a destructor, is lost; a note is not.
-    """
-    noted: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        noted.append(number)
-        if len(noted) > 1:
-            raise KeyboardInterrupt
-
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
-        yield noted
-        return
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 class _Begun:
     """How far it came."""
 
@@ -142,9 +121,11 @@ class _Begun:
 
     def said(self, out: str) -> str:
         """That what is done is not lost, and how to go on."""
+        from labkit.config.findings import printable
+
         if not self.done:
             return "nothing was run yet"
-        return f"{self.done:,} of {self.of:,} runs are in {out}, and the same command goes on from there"
+        return f"{self.done:,} of {self.of:,} runs are in {printable(out)}, and the same command goes on from there"
 
 
 def _tell(table: SweepTable, metrics: Sequence[str]) -> None:

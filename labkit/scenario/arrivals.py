@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import random
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import pairwise, repeat
+from itertools import islice, pairwise, repeat
 
 from labkit.scenario.scenario import Load
 
 __all__ = ["arrivals", "expected", "merged"]
+
+Told = Callable[[int], object]
+
+_BLOCK = 1 << 16  # calls between two words on how far it is
 
 
 def expected(load: Load) -> float:
@@ -23,32 +27,48 @@ def expected(load: Load) -> float:
     return _Ramp(load).total
 
 
-def arrivals(load: Load, seed: str) -> array[float]:
+def arrivals(load: Load, seed: str, told: Told | None = None) -> array[float]:
     """The times of a load's calls, in seconds, in order.
 
     Args:
         load: whose.
         seed: of random arrivals; two loads need two.
+        told: how many are made so far, from time to time.
     """
     if load.at:
         return array("d", load.at)
     poisson = load.arrivals == "poisson"
-    if load.rate is not None and not poisson:
-        count = math.ceil((load.end - load.begin) * load.rate - 1e-9)
-        return array("d", [load.begin + number / load.rate for number in range(count)])
-    draw = random.Random(seed).expovariate
-    found = array("d")
-    if load.rate is not None:
-        now = load.begin + draw(load.rate)
-        while now < load.end:
-            found.append(now)
-            now += draw(load.rate)
-        return found
+    if load.rate is None:
+        return _told(_on_a_ramp(load, random.Random(seed).expovariate if poisson else None), told)
+    if poisson:
+        return _told(_at_random(load.begin, load.end, load.rate, random.Random(seed).expovariate), told)
+    count = math.ceil((load.end - load.begin) * load.rate - 1e-9)
+    return _told((load.begin + number / load.rate for number in range(count)), told)
+
+
+def _at_random(begin: float, end: float, rate: float, draw: Callable[[float], float]) -> Iterator[float]:
+    now = begin + draw(rate)
+    while now < end:
+        yield now
+        now += draw(rate)
+
+
+def _on_a_ramp(load: Load, draw: Callable[[float], float] | None) -> Iterator[float]:
     ramp = _Ramp(load)
-    count_so_far = draw(1.0) if poisson else 0.0
-    while count_so_far < ramp.total - 1e-9:
-        found.append(ramp.when(count_so_far))
-        count_so_far += draw(1.0) if poisson else 1.0
+    so_far = draw(1.0) if draw is not None else 0.0
+    while so_far < ramp.total - 1e-9:
+        yield ramp.when(so_far)
+        so_far += draw(1.0) if draw is not None else 1.0
+
+
+def _told(times: Iterable[float], told: Told | None) -> array[float]:
+    """The times, taken in blocks, so that somebody can be told how far it is."""
+    found = array("d")
+    times = iter(times)
+    while block := array("d", islice(times, _BLOCK)):
+        found += block
+        if told is not None:
+            told(len(found))
     return found
 
 
@@ -93,12 +113,21 @@ def _rate(points: Sequence[tuple[float, float]], second: float) -> float:
     return points[-1][1]
 
 
-def merged(times: Sequence[array[float]]) -> tuple[array[float], array[int]]:
-    """All arrivals in order, and of which load each is; at one instant the earlier load comes first."""
+def merged(times: Sequence[array[float]], told: Told | None = None) -> tuple[array[float], array[int]]:
+    """All arrivals in order, and of which load each is; at one instant the earlier load comes first.
+
+    Args:
+        times: of each load, in order.
+        told: how many are in order so far, from time to time.
+    """
     if len(times) == 1:
         return times[0], array("H", bytes(2 * len(times[0])))
     starts, loads = array("d"), array("H")
-    for second, load in merge(*(zip(one, repeat(number)) for number, one in enumerate(times))):
-        starts.append(second)
-        loads.append(load)
+    rows = merge(*(zip(one, repeat(number)) for number, one in enumerate(times)))
+    while block := list(islice(rows, _BLOCK)):
+        for second, load in block:
+            starts.append(second)
+            loads.append(load)
+        if told is not None:
+            told(len(starts))
     return starts, loads

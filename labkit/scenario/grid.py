@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from labkit.config.findings import printable
+from labkit.config.findings import printable, quoted
 from labkit.errors import ConfigError
 from labkit.scenario.loader import as_text
 
@@ -20,9 +21,10 @@ Value: TypeAlias = int | float | str
 FORMS = "1..10, 0.5..2.5:0.5 (from..to:step), or values with commas between such as 5,15,30 or constant,poisson"
 MOST_VALUES = 10_000
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_DIGITS = 40  # of a number; nothing that is varied has as many
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _RANGE = re.compile(rf"((?:{_NUMBER})?)\.\.({_NUMBER})(?::({_NUMBER}))?")
-_WHOLE = re.compile(r"[-+]?\d+")
+_WHOLE = re.compile(r"[-+]?[0-9]+")
 
 
 def parse_vary(words: Iterable[str]) -> dict[str, tuple[Value, ...]]:
@@ -40,9 +42,9 @@ def parse_vary(words: Iterable[str]) -> dict[str, tuple[Value, ...]]:
         name, sign, text = word.partition("=")
         name = name.strip()
         if not sign or not name:
-            raise ConfigError(f"--vary {printable(word)} is not NAME=VALUES; values may be {FORMS}")
+            raise ConfigError(f"--vary {_short(word)} is not NAME=VALUES; values may be {FORMS}")
         if name in found:
-            raise ConfigError(f"--vary names '{printable(name)}' twice; give all of its values at once: {FORMS}")
+            raise ConfigError(f"--vary names '{_short(name)}' twice; give all of its values at once: {FORMS}")
         found[name] = values_of(name, text)
     return found
 
@@ -58,7 +60,7 @@ def parse_seeds(text: str, first: int) -> tuple[int, ...]:
         ((7, 8, 9), (1, 2), (5, 4))
     """
     if _WHOLE.fullmatch(text.strip()):
-        return seeds_of(int(text), first)
+        return seeds_of(_whole("--seeds", text.strip()), first)
     return seeds_of(values_of("--seeds", text), first)
 
 
@@ -66,11 +68,11 @@ def seeds_of(seeds: int | Iterable[Any], first: int) -> tuple[int, ...]:
     """A count of seeds from `first` on, or the seeds themselves."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= MOST_VALUES:
-            raise ConfigError(f"{seeds} seeds; there may be from 1 to {MOST_VALUES:,}")
+            raise ConfigError(f"{quoted(seeds)} seeds; there may be from 1 to {MOST_VALUES:,}")
         return tuple(range(first, first + seeds))
     listed = tuple(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
     if not listed or not all(type(one) is int and 0 <= one < 2**63 for one in listed):
-        raise ConfigError(f"the seeds are {printable(str(seeds))}; they may be a count such as 20, or 5..10, or 3,7,11")
+        raise ConfigError(f"the seeds are {_listed(seeds)}; they may be a count such as 20, or 5..10, or 3,7,11")
     if len(set(listed)) < len(listed):
         raise ConfigError("a seed stands twice; each is run once")
     return listed
@@ -94,7 +96,7 @@ def values_of(name: str, values: str | Iterable[Any]) -> tuple[Value, ...]:
     if isinstance(values, str):
         for part in _parts(values):
             if not part:
-                raise ConfigError(f"'{printable(name)}={printable(values)}' lacks a value; values may be {FORMS}")
+                raise ConfigError(f"'{_short(name)}={_short(values)}' lacks a value; values may be {FORMS}")
             between = _RANGE.fullmatch(part)
             if between is None:
                 found.append(_value(name, part))
@@ -106,15 +108,15 @@ def values_of(name: str, values: str | Iterable[Any]) -> tuple[Value, ...]:
             if len(found) > MOST_VALUES:
                 break
     else:
-        raise ConfigError(f"the values of '{printable(name)}' are {printable(str(values))}; they may be {FORMS}")
+        raise ConfigError(f"the values of '{_short(name)}' are {quoted(values)}; they may be {FORMS}")
     if not found:
-        raise ConfigError(f"'{printable(name)}' has no values; they may be {FORMS}")
+        raise ConfigError(f"'{_short(name)}' has no values; they may be {FORMS}")
     if len(found) > MOST_VALUES:
-        raise ConfigError(f"'{printable(name)}' has more than {MOST_VALUES:,} values; a larger step will do")
+        raise ConfigError(f"'{_short(name)}' has more than {MOST_VALUES:,} values; a larger step will do")
     seen: set[str] = set()
     for one in found:
         if repr(one) in seen:
-            raise ConfigError(f"'{printable(name)}' has the value {printable(str(one))} twice; each is run once")
+            raise ConfigError(f"'{_short(name)}' has the value {_short(str(one))} twice; each is run once")
         seen.add(repr(one))
     return tuple(found)
 
@@ -140,30 +142,60 @@ def _parts(text: str) -> list[str]:
 
 def _value(name: str, part: str) -> Value:
     if _WHOLE.fullmatch(part):
-        return int(part)
+        return _whole(name, part)
     if re.fullmatch(_NUMBER, part):
-        return float(part)
+        return _float(name, part)
     if ".." in part and not part.startswith(("[", "{", '"', "'")):
-        raise ConfigError(f"'{printable(name)}={printable(part)}' is no range; values may be {FORMS}")
+        raise ConfigError(f"'{_short(name)}={_short(part)}' is no range; values may be {FORMS}")
     return part
 
 
 def _range(name: str, part: str, first: str, last: str, step: str | None) -> Sequence[Value]:
-    shown = f"'{printable(name)}={printable(part)}'"
+    shown = f"'{_short(name)}={_short(part)}'"
     if not first:
         raise ConfigError(f"{shown} has no beginning; a range is from..to, such as 1..10")
     whole = all(_WHOLE.fullmatch(one) for one in (first, last, step or "1"))
     if step is None and not whole:
-        raise ConfigError(f"{shown} needs a step, such as {printable(part)}:0.5")
-    # Decimal, so that 0.1..0.3:0.1 ends with 0.3.
-    begin, end, by = Decimal(first), Decimal(last), Decimal(step or "1")
+        raise ConfigError(f"{shown} needs a step, such as {_short(part)}:0.5")
+    numbers: list[Any]
+    if whole:
+        numbers = [_whole(name, one) for one in (first, last, step or "1")]
+    else:
+        for one in (first, last, step or "1"):
+            _float(name, one)
+        numbers = [Decimal(one) for one in (first, last, step or "1")]  # so that 0.1..0.3:0.1 ends with 0.3
+    begin, end, by = numbers
     if by <= 0 or end < begin:
         raise ConfigError(f"{shown} leads nowhere; a range goes upwards, from..to:step, such as 0.5..2.5:0.5")
-    count = int((end - begin) / by) + 1
-    if count > MOST_VALUES:
-        raise ConfigError(f"{shown} has {count:,} values; at most {MOST_VALUES:,} are run, so take a larger step")
-    values = [begin + by * number for number in range(count)]
-    return [int(one) for one in values] if whole else [float(one) for one in values]
+    if end - begin >= by * MOST_VALUES:
+        raise ConfigError(f"{shown} has more than {MOST_VALUES:,} values; take a larger step")
+    values = [begin + by * number for number in range(int((end - begin) / by) + 1)]
+    return [int(one) if whole else float(one) for one in values]
+
+
+def _whole(name: str, text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ConfigError(f"'{_short(name)}={_short(text)}' has {len(text):,} digits; at most {_DIGITS} are read")
+    return int(text)
+
+
+def _float(name: str, text: str) -> float:
+    found = float(text) if len(text) <= _DIGITS else math.nan
+    if not math.isfinite(found) or (not found and any(sign in "123456789" for sign in re.split("[eE]", text)[0])):
+        raise ConfigError(f"'{_short(name)}={_short(text)}' is no number that can be run; it is too large or too exact")
+    return found
+
+
+def _short(text: str) -> str:
+    """A text for a sentence: printable, and not longer than one."""
+    shown = printable(text)
+    return shown if len(shown) <= 120 else f"{shown[:117]}..."
+
+
+def _listed(values: object) -> str:
+    if isinstance(values, (tuple, list)) and values:
+        return f"{', '.join(map(quoted, values[:5]))}{', ...' if len(values) > 5 else ''}"
+    return quoted(values)
 
 
 def _text(name: str, value: object) -> str:
@@ -172,7 +204,7 @@ def _text(name: str, value: object) -> str:
     except (TypeError, ValueError):
         kind = type(value).__name__
         raise ConfigError(
-            f"a value of '{printable(name)}' is a {kind}; numbers, texts and lists of them can be run"
+            f"a value of '{_short(name)}' is a {kind}; numbers, texts and lists of them can be run"
         ) from None
 
 

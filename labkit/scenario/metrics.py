@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -46,24 +47,41 @@ RECOVERED = 5.0
 """Seconds of full service after which a service counts as recovered."""
 FULL = 0.99
 """The share of calls with a live answer that is full service."""
+_BLOCK = 1 << 19  # numbers that are put in order at a time
+_STEPS = 7  # of a scope
 _UNFINISHED = len(CALL_OUTCOMES)
 _OVERLOADED = ATTEMPT_OUTCOMES.index("overloaded")
 _OPEN, _CLOSED = STATES.index("OPEN"), STATES.index("CLOSED")
 
 
-def metrics(trace: Trace) -> dict[str, Any]:
-    """All numbers of a run: `all` over everything, `functions` by function, each with the keys of `METRICS`."""
-    whole = _Scope(trace, None).numbers()
-    if len(trace.functions) == 1:
-        return {"all": whole, "functions": {trace.functions[0]: dict(whole)}}
-    return {"all": whole, "functions": {name: _Scope(trace, name).numbers() for name in trace.functions}}
+def metrics(trace: Trace, *, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
+    """All numbers of a run: `all` over everything, `functions` by function, each with the keys of `METRICS`.
+
+    Args:
+        trace: the run.
+        progress: told the share that is done, from 0 to 1, now and then. What it raises ends the counting.
+    """
+    scopes = (None,) if len(trace.functions) == 1 else (None, *trace.functions)
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if progress is not None:
+            progress(min(1.0, steps / (len(scopes) * _STEPS)))
+
+    whole, *apart = [_Scope(trace, name, step).numbers() for name in scopes]
+    if progress is not None:
+        progress(1.0)
+    return {"all": whole, "functions": dict(zip(trace.functions, apart or [dict(whole)], strict=True))}
 
 
 class _Scope:
     """A trace, or the part of it that belongs to one function."""
 
-    def __init__(self, trace: Trace, function: str | None) -> None:
+    def __init__(self, trace: Trace, function: str | None, step: Callable[[], object]) -> None:
         self.trace = trace
+        self.step = step
         calls, attempts = trace.calls, trace.attempts
         self.target = None
         if function is None:
@@ -75,7 +93,7 @@ class _Scope:
             self.began: Sequence[float] = attempts.start
             self.ended: Sequence[float] = attempts.end
             self.ends: Sequence[int] = attempts.outcome
-            self.admitted = len(set(attempts.call) - {-1})
+            self.admitted = _different(attempts.call, len(calls))
             return
         number = trace.functions.index(function)
         rows = [row for row, one in enumerate(calls.function) if one == number]
@@ -86,7 +104,7 @@ class _Scope:
         self.useful = bytes(calls.useful[row] for row in rows)
         self.invented = sum(calls.invented[row] for row in rows)
         those = [row for row, call in enumerate(attempts.call) if call in mine]
-        self.admitted = len({attempts.call[row] for row in those})
+        self.admitted = _different([attempts.call[row] for row in those], len(calls))
         context = trace.contexts[number] if trace.contexts else function
         self.target = trace.targets.index(context) if context in trace.targets else -1
         self.rows = mine
@@ -99,10 +117,12 @@ class _Scope:
 
     def numbers(self) -> dict[str, Any]:
         trace, outcome = self.trace, self.outcome
-        took = sorted([end - start for start, end in zip(self.start, self.end, strict=True) if end == end])
+        self.step()
+        half, most, nearly_all = self._latencies()
         counts = {name: outcome.count(code) for code, name in enumerate(CALL_OUTCOMES)}
         attempts = len(self.began)
         opens = self._opens()
+        self.step()
         probes = self._probes()
         found = {
             "offered": len(self.start),
@@ -118,9 +138,9 @@ class _Scope:
             "attempts_per_s_peak": _peak_a_second(self.began),
             "amplification": attempts / self.admitted if self.admitted else None,
             "in_flight_peak": self._in_flight(),
-            "latency_p50_s": _percentile(took, 0.50),
-            "latency_p95_s": _percentile(took, 0.95),
-            "latency_p99_s": _percentile(took, 0.99),
+            "latency_p50_s": half,
+            "latency_p95_s": most,
+            "latency_p99_s": nearly_all,
             "goodput_per_s": self.useful.count(1) / trace.duration,
             "time_to_open_s": self._time_to_open(opens),
             "opens": len(opens),
@@ -135,12 +155,19 @@ class _Scope:
         # Times are sums of seconds, and their last digits are noise.
         return {name: round(value, 9) if isinstance(value, float) else value for name, value in found.items()}
 
+    def _latencies(self) -> tuple[float | None, float | None, float | None]:
+        took = [end - start for start, end in zip(self.start, self.end, strict=True) if end == end]
+        self.step()
+        took = _in_order(took, self.step)
+        self.step()
+        return _percentile(took, 0.50), _percentile(took, 0.95), _percentile(took, 0.99)
+
     def _in_flight(self) -> int:
         began, ended = self.began, self.ended
         if _OVERLOADED in self.ends:  # turned away at the door: it was never in
             kept = [row for row, outcome in enumerate(self.ends) if outcome != _OVERLOADED]
             began, ended = [began[row] for row in kept], [ended[row] for row in kept]
-        return _most_at_once(began, ended)
+        return _most_at_once(began, ended, self.step)
 
     def _opens(self) -> list[tuple[float, str]]:
         """When breakers opened, each with its kind: "true", "false", "retrip", or "probe" for a probe that failed."""
@@ -198,7 +225,7 @@ class _Scope:
         if repaired is None or repaired >= trace.duration:
             return None
         start = self.start
-        so_far = [0, *accumulate(self.useful)]
+        so_far = array("I", accumulate(self.useful, initial=0))
         row = self.useful.find(1, bisect_left(start, repaired))
         while row >= 0:
             begin = start[row]
@@ -242,12 +269,33 @@ def _peak_a_second(times: Sequence[float]) -> int:
     return most
 
 
-def _most_at_once(starts: Sequence[float], ends: Sequence[float]) -> int:
-    """The most intervals that share an instant.
+def _different(calls: Iterable[int], many: int) -> int:
+    """How many different ones there are; -1 is none. (A set of them all would be larger than the trace.)"""
+    seen = bytearray(many + 1)
+    for call in calls:
+        seen[call] = 1
+    return seen.count(1, 0, many)
+
+
+def _in_order(values: list[float], step: Callable[[], object]) -> list[float]:
+    """The values sorted, with a word between the pieces where there are very many."""
+    if len(values) <= _BLOCK:
+        values.sort()
+        return values
+    found: list[float] = []
+    for begin in range(0, len(values), _BLOCK):
+        found += sorted(values[begin : begin + _BLOCK])
+        step()
+    found.sort()  # which finds the pieces sorted, and merges them
+    return found
+
+
+def _most_at_once(starts: Sequence[float], ends: Sequence[float], step: Callable[[], object] = lambda: None) -> int:
+    """The most intervals that share an instant; they are in the order of their starts.
 
     One that ends when another begins does not share it; one that takes no time shares its instant.
     """
-    begun: list[float] = []
+    begun = array("d")
     over: list[float] = []
     instants: Counter[float] = Counter()
     for start, end in zip(starts, ends, strict=True):
@@ -257,8 +305,9 @@ def _most_at_once(starts: Sequence[float], ends: Sequence[float]) -> int:
         begun.append(start)
         if end == end:
             over.append(end)
-    begun.sort()
-    over.sort()
+    step()
+    over = _in_order(over, step)
+    step()
     most = now = done = 0
     for start in begun:
         while done < len(over) and over[done] <= start:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
-from labkit.errors import CircuitBreakerOpenError, LabkitError, TraceFormatError
+from labkit.config.findings import printable
+from labkit.config.reading import read_user_file
+from labkit.errors import CircuitBreakerOpenError, ConfigError, LabkitError, TraceFormatError
 from labkit.middleware import (
     CircuitBreakerMiddleware,
     FunctionMiddleware,
@@ -29,6 +31,9 @@ from labkit.timing import VirtualClock
 __all__ = ["Difference", "Report", "load_traces", "replay_file", "replay_trace"]
 
 V = TypeVar("V")
+
+#: A file of more bytes is not read: parsed, it would take many times its size.
+MOST_BYTES = 50_000_000
 
 #: Two times that differ by less, in seconds, are the same.
 TIME_TOLERANCE = 1e-6
@@ -53,7 +58,7 @@ class Difference:
     got: Any
 
     def __str__(self) -> str:
-        where = f"{_printable(self.trace)}: {_printable(self.where)}: {self.field}"
+        where = f"{printable(self.trace)}: {printable(self.where)}: {self.field}"
         return f"{where} is {_shown(self.got)}, recorded was {_shown(self.expected)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,12 +99,14 @@ def load_traces(path: str | PathLike[str]) -> tuple[str, list[dict[str, Any]]]:
     Raises:
         TraceFormatError: it cannot be read, or is not such a file; says which and where.
     """
-    file = _printable(fspath(path))
+    file = printable(fspath(path))
     try:
-        with open(path, encoding="utf-8") as stream:
-            data = json.load(stream)
-    except OSError as error:
-        raise TraceFormatError(f"{file}: cannot be read: {error.strerror or error}") from None
+        content = read_user_file(
+            path, most=MOST_BYTES, wanted="a JSON file of traces", usual="recorded traces have a few million"
+        )
+        data = json.loads(content.decode("utf-8-sig"))
+    except ConfigError as error:
+        raise TraceFormatError(str(error)) from None
     except UnicodeDecodeError:
         raise TraceFormatError(f"{file}: is not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -130,7 +137,7 @@ def replay_file(path: str | PathLike[str], progress: Callable[[int, int], None] 
     differences = []
     for number, trace in enumerate(traces, 1):
         name = trace.get("name") if isinstance(trace, dict) else None
-        where = f"{_printable(fspath(path))}: {_printable(name) if isinstance(name, str) else f'trace {number}'}"
+        where = f"{printable(fspath(path))}: {printable(name) if isinstance(name, str) else f'trace {number}'}"
         if name is not None and not isinstance(name, str):
             raise TraceFormatError(f"{where}: 'name' is {_shown(name)}; a trace's name is a text")
         try:
@@ -146,12 +153,12 @@ def replay_file(path: str | PathLike[str], progress: Callable[[int, int], None] 
 
 def _what(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return f"the key {_printable(str(error))} is missing"
+        return f"the key {printable(str(error))} is missing"
     faults = getattr(error, "errors", None)  # pydantic's: its own text takes several lines
     if callable(faults):
         first = faults()[0]
         return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return _printable(str(error).partition("\n")[0]) or type(error).__name__
+    return printable(str(error).partition("\n")[0]) or type(error).__name__
 
 
 def replay_trace(kind: str, trace: Mapping[str, Any]) -> Difference | None:
@@ -386,12 +393,7 @@ def _compare(trace: str, where: str, expected: Mapping[str, Any], got: Mapping[s
 
 
 def _shown(value: Any) -> str:
-    return f"'{_printable(value)}'" if isinstance(value, str) else json.dumps(value, default=repr)
-
-
-def _printable(text: str) -> str:
-    # Names come from a file that anybody may have written: no line breaks, escapes or half characters on a terminal.
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    return f"'{printable(value)}'" if isinstance(value, str) else json.dumps(value, default=repr)
 
 
 _PLAYERS: dict[str, Callable[[Mapping[str, Any]], Difference | None]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from array import array
 from asyncio import CancelledError
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -19,10 +20,11 @@ from operator import itemgetter, lt
 from typing import Any, Protocol
 
 from labkit.config import StackConfig
-from labkit.errors import BulkheadFullError, CircuitBreakerOpenError
+from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, RunTooLargeError
 from labkit.middleware import BulkheadMiddleware, RetryBudgetMiddleware, Stack, Unavailable
 from labkit.middleware.base import CallNext
-from labkit.scenario.arrivals import arrivals, merged
+from labkit.scenario.arrivals import arrivals, expected, merged
+from labkit.scenario.bounds import MOST
 from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Load, Scenario
 from labkit.scenario.skip import SkipAhead
@@ -48,7 +50,15 @@ __all__ = ["Callers", "current_call", "run_scenario"]
 
 Progress = Callable[[float], object]
 
+MOST_ROWS = 2 * MOST
+"""Attempts, or rejections, of one run. `bounds` refuses before a run what may come to more, as far as can be known."""
+MOST_UNDER_WAY = 500_000
+"""So many calls may be under way at one time: each is a coroutine, of some 3 kB."""
+
 _AT_ONCE = 24  # arrivals
+_LOOK_EVERY = 4096  # attempts, or rejections, between two looks at how many there are
+_BLOCK = 1 << 17  # rows that are put in order at a time
+_ARRIVED, _PLAYED = 0.1, 0.9  # the share that is done once the arrivals are known, and once the last call has ended
 _CALL: ContextVar[int] = ContextVar("labkit_scenario_call", default=-1)
 
 SUCCEEDED, UNAVAILABLE, REJECTED, TIMEOUT, FAILED, CANCELLED = range(len(CALL_OUTCOMES))
@@ -87,7 +97,7 @@ def run_scenario(
 
     Args:
         scenario: what to run.
-        progress: told the share that is done, from 0 to 1, about two hundred times.
+        progress: told the share that is done, from 0 to 1, every few milliseconds. What it raises ends the run.
         skip: write down, instead of running, the calls of stretches in which every call goes the same known way: see
             `labkit.scenario.skip`. The trace is the same either way, to the byte.
         watch: given each replica's stack, gives what is called in its place, such as the same layers with somebody who
@@ -95,6 +105,8 @@ def run_scenario(
 
     Raises:
         MiddlewareError: the stack cannot be built.
+        RunTooLargeError: more attempts and rejections came of the calls, or more calls were under way at one time, than
+            a machine has memory for; it depends on the scenario alone, not on the machine.
     """
     return _Run(scenario, progress, skip, watch).run()
 
@@ -112,25 +124,25 @@ class _Run:
         self.clock = clock = VirtualClock()
         self.functions = tuple(scenario.stack.functions)
         self.service_names = tuple(scenario.services)
-        self.recorder = _Recorder(clock, self.service_names)
+        self.recorder = _Recorder(clock, self.service_names, self._look)
         self.per_replica = [name for name, spec in scenario.services.items() if spec.type_ == _ASSISTANT]
         self.shared = {name: self._service(name, 0) for name in scenario.services if name not in self.per_replica}
         self.lease_stores: dict[str, Any] | None = None
         self.stacks = [self._stack(replica) for replica in range(scenario.replicas)]
         self.callers: list[Callers] = [watch(stack) for stack in self.stacks] if watch else [*self.stacks]
-        times = [arrivals(load, f"{scenario.seed}/load/{n}") for n, load in enumerate(scenario.workload)]
-        self.start, self.load_of = merged(times)
+        self.start, self.load_of = self._arrivals()
         self.calls = len(self.start)
         function_of = [self.functions.index(load.function) for load in scenario.workload]
-        self.function = array("H", [function_of[number] for number in self.load_of])
-        replicas = scenario.replicas
-        self.replica = array("H", [number % replicas for number in range(self.calls)])
+        self.function = array("H", map(function_of.__getitem__, self.load_of))
+        replicas = array("H", range(scenario.replicas))
+        self.replica = (replicas * (self.calls // len(replicas) + 1))[: self.calls]
         self.end = array("d", [nan]) * self.calls
         self.outcome = bytearray([len(CALL_OUTCOMES)]) * self.calls
         self.useful = bytearray(self.calls)
         self.invented = bytearray(self.calls)
         self.left = [self.calls]  # in a list, which a request may hold
         self.over = False
+        self.begun = 0  # calls
         self.skip = SkipAhead(self) if skip and watch is None else None
 
     # ------------------------------------------------------------------------------------------------- what is built
@@ -178,6 +190,52 @@ class _Run:
             self.lease_stores = {name: make_lease_store(config, self.clock) for name, config in leases.items()}
         return {"leases": self.lease_stores}
 
+    def _arrivals(self) -> tuple[array[float], array[int]]:
+        """When the calls arrive, and of which load each is."""
+        workload, seed = self.scenario.workload, self.scenario.seed
+        before, whole = 0, 2.0 * sum(map(expected, workload)) + 1.0  # each is made, and put in order
+
+        def told(many: int) -> None:
+            self._tell(0.0, _ARRIVED, (before + many) / whole)
+
+        told(0)
+        times = []
+        for number, load in enumerate(workload):
+            times.append(arrivals(load, f"{seed}/load/{number}", told))
+            before += len(times[-1])
+        return merged(times, told)
+
+    # -------------------------------------------------------------------------------------------------- how far it is
+
+    def _tell(self, begin: float, end: float, share: float) -> None:
+        """Tell the share of the whole that is done, of a part that goes from one share of it to another."""
+        if self.progress is not None:
+            self.progress(begin + (end - begin) * min(1.0, share))
+
+    def _look(self) -> None:
+        """Tell how far the calls are, and end a run that grows beyond all bounds."""
+        done, at = self.begun, f"by {self.clock.now():g} s"
+        self._tell(_ARRIVED, _PLAYED, done / self.calls)
+        for what, columns in (
+            ("attempts", self.recorder.attempt_columns),
+            ("rejections", self.recorder.rejection_columns),
+        ):
+            if len(columns[0]) > MOST_ROWS:
+                self.clock.abort(
+                    RunTooLargeError(
+                        f"{at} there were {len(columns[0]):,} {what} of {done:,} calls, and a run has at most "
+                        f"{MOST_ROWS:,}; fewer 'attempts' of a retry, a longer 'base_delay' or a lower 'rate'"
+                    )
+                )
+        under_way = done - (self.calls - self.left[0])
+        if under_way > MOST_UNDER_WAY:
+            self.clock.abort(
+                RunTooLargeError(
+                    f"{at} there were {under_way:,} calls under way, and at one time there may be {MOST_UNDER_WAY:,}; "
+                    "a 'timeout', a bulkhead, some 'patience' or a lower 'rate'"
+                )
+            )
+
     # ----------------------------------------------------------------------------------------------------- the calls
 
     def run(self) -> Trace:
@@ -185,34 +243,31 @@ class _Run:
             until = self.clock.run(self._main())
         finally:
             self.clock.close()
-        if self.progress is not None:
-            self.progress(1.0)
-        return self._trace(until)
+        trace = self._trace(until)
+        self._tell(_PLAYED, 1.0, 1.0)
+        return trace
 
     async def _main(self) -> float:
         clock, start, load_of, replica_of = self.clock, self.start, self.load_of, self.replica
         now, sleep, begin = clock.now, clock.sleep, clock.start_at
         self.done = clock.event()
         requests = [[self._request_of(load, stack) for stack in self.callers] for load in self.scenario.workload]
-        progress, calls = self.progress, self.calls
-        told, number = 0.0, 0
-        if progress is not None:
-            progress(0.0)
+        calls, number, look_at = self.calls, 0, 0
         while number < calls:
             if self.skip is not None:
-                number = self.skip.ahead(number)
+                number = self.begun = self.skip.ahead(number)
             # A few arrivals at a time, each at its very second; then the clock plays until shortly before the next.
             after = min(number + _AT_ONCE, calls)
             while after < calls and start[after] == start[after - 1]:
                 after += 1
             for one in range(number, after):
                 begin(start[one], requests[load_of[one]][replica_of[one]](one), one)
-            number = after
+            number = self.begun = after
             if number < calls:
                 await sleep((start[number - 1] + start[number]) / 2 - now())
-            if progress is not None and number >= told:
-                progress(number / calls)
-                told = number + calls / 200
+            if number >= look_at:
+                look_at = number + _LOOK_EVERY
+                self._look()
         rest = self.scenario.duration - now()
         if rest > 0.0:
             await sleep(rest)
@@ -377,9 +432,9 @@ class _Run:
                 memoryview(bytes(self.useful)),
                 memoryview(bytes(self.invented)),
             ),
-            attempts=recorder.attempts(self.replica),
+            attempts=recorder.attempts(self.replica, lambda share: self._tell(_PLAYED, 0.97, share)),
             probes=recorder.probes(),
-            rejections=recorder.rejections(),
+            rejections=recorder.rejections(lambda share: self._tell(0.97, 1.0, share)),
             transitions=recorder.transitions(),
             contexts=tuple(
                 str(function.settings.get("context_name") or name)
@@ -456,10 +511,18 @@ def _with_seeds(config: StackConfig, seed: int, replica: int) -> StackConfig:
 
 
 class _Recorder:
-    """Hears of attempts and of breakers, and writes them into columns."""
+    """Hears of attempts and of breakers, and writes them into columns.
 
-    def __init__(self, clock: VirtualClock, services: tuple[str, ...]) -> None:
+    Args:
+        clock: of the run.
+        services: their names.
+        look: called with every so many attempts or rejections.
+    """
+
+    def __init__(self, clock: VirtualClock, services: tuple[str, ...], look: Callable[[], object]) -> None:
         self._clock = clock
+        self._look = look
+        self.look_at = [_LOOK_EVERY, _LOOK_EVERY]  # rows of attempts, rows of rejections
         self.middleware: dict[str, int] = {}
         self.targets: dict[str, int] = {}
         self.attempt_columns: list[array[Any]] = [
@@ -476,8 +539,12 @@ class _Recorder:
         """Hear of each attempt at its end, in its own task."""
         call, place, start, served, end, outcome = (column.append for column in self.attempt_columns)
         whose, codes = _CALL.get, _ATTEMPT_OUTCOME
+        rows, look_at, look = self.attempt_columns[0], self.look_at, self._look
 
         def record(attempt: Attempt) -> None:
+            if len(rows) >= look_at[0]:
+                look_at[0] = len(rows) + _LOOK_EVERY
+                look()
             call(whose())
             place(number)
             start(attempt.started)
@@ -497,6 +564,7 @@ class _Recorder:
         reason = REJECTION_REASONS.index(_REASONS.get(type(middleware), "breaker"))
         lease = REJECTION_REASONS.index("lease")
         refused: set[int] = set()
+        rows, look_at, look = self.rejection_columns[0], self.look_at, self._look
 
         def hear(event: Any) -> None:
             kind = event.kind
@@ -509,6 +577,9 @@ class _Recorder:
                 if refused and call in refused:
                     refused.discard(call)
                     why = lease
+                if len(rows) >= look_at[1]:
+                    look_at[1] = len(rows) + _LOOK_EVERY
+                    look()
                 reject[0](event.at)  # in a storm of rejections this is what is done most often
                 reject[1](number)
                 reject[2](target)
@@ -535,13 +606,11 @@ class _Recorder:
 
         middleware.listen(hear, traffic=False)
 
-    def attempts(self, replica_of: array[int]) -> Attempts:
+    def attempts(self, replica_of: array[int], told: Progress) -> Attempts:
         """The attempts, in the order in which they arrived."""
-        call, place, start, served, end, outcome = _sorted(
-            self.attempt_columns, self.attempt_columns[2], self.attempt_columns[0]
-        )
-        if len(call) > 1 and min(call) >= 0:  # mostly
-            replica = array("H", itemgetter(*call)(replica_of))
+        call, place, start, served, end, outcome = _sorted(self.attempt_columns, 2, 0, told)
+        if min(call, default=-1) >= 0:  # mostly
+            replica = array("H", map(replica_of.__getitem__, call))
         else:
             replica = array("H", [replica_of[one] if one >= 0 else 0 for one in call])
         return Attempts(
@@ -558,9 +627,9 @@ class _Recorder:
         """The probes."""
         return Probes(*(column(one.typecode, one) for one in self._probes))
 
-    def rejections(self) -> Rejections:
+    def rejections(self, told: Progress) -> Rejections:
         """The rejections."""
-        columns = _sorted(self.rejection_columns, self.rejection_columns[0], self.rejection_columns[4])
+        columns = _sorted(self.rejection_columns, 0, 4, told)
         return Rejections(*(column(one.typecode, one) for one in columns))
 
     def transitions(self) -> Transitions:
@@ -568,19 +637,53 @@ class _Recorder:
         return Transitions(*(column(one.typecode, one) for one in self._transitions))
 
 
-def _sorted(columns: list[array[Any]], times: array[float], calls: array[int]) -> list[array[Any]]:
-    """The columns with their rows in the order of time, and at one instant in that of the calls."""
-    if all(map(lt, times, islice(times, 1, None))):  # mostly they are
+def _sorted(columns: list[array[Any]], times: int, calls: int, told: Progress) -> list[array[Any]]:
+    """The columns with their rows in the order of time, and at one instant in that of the calls.
+
+    Rows are written as they end, so that none is far from its place: they are put in order a block at a time. Those
+    that may still stand behind a row of a later block wait for it.
+
+    Args:
+        columns: of one length.
+        times, calls: the places of those two columns.
+        told: the share that is done.
+    """
+    at, many = columns[times], len(columns[times])
+    if all(map(lt, at, islice(at, 1, None))):  # mostly they are
         return columns
-    order = sorted(range(len(times)), key=calls.__getitem__)
-    order.sort(key=times.__getitem__)
+    begins = range(0, many, _BLOCK)
+    earliest = [min(at[begin : begin + _BLOCK]) for begin in begins]  # of each block, and those behind it
+    for block in range(len(earliest) - 1, 0, -1):
+        earliest[block - 1] = min(earliest[block - 1], earliest[block])
+    found = [array(one.typecode) for one in columns]
+    waiting: list[int] = []
+    most = 0  # rows wait until there are twice as many as had to wait before, so that few are sorted often
+    for block, begin in enumerate(begins):
+        waiting.extend(range(begin, min(begin + _BLOCK, many)))
+        last = block + 1 == len(begins)
+        if not last and len(waiting) < 2 * most:
+            continue
+        waiting.sort(key=columns[calls].__getitem__)
+        waiting.sort(key=at.__getitem__)
+        ready = len(waiting) if last else bisect_left(waiting, earliest[block + 1], key=at.__getitem__)
+        _append(found, columns, waiting[:ready])
+        del waiting[:ready]
+        most = len(waiting)
+        told((block + 1) / len(begins))
+    return found
+
+
+def _append(found: list[array[Any]], columns: list[array[Any]], order: list[int]) -> None:
+    """Append some rows of columns to others."""
     breaks = [place for place, (row, after) in enumerate(pairwise(order), 1) if after != row + 1]
     if len(breaks) * 8 > len(order):
         pick = itemgetter(*order)  # of two rows at least, since one is in order
-        return [array(one.typecode, pick(one)) for one in columns]
-    pieces = [slice(order[begin], order[end - 1] + 1) for begin, end in pairwise([0, *breaks, len(order)])]
-    found = [array(one.typecode) for one in columns]
+        for whole, one in zip(found, columns, strict=True):
+            whole.extend(pick(one))
+        return
+    pieces = [
+        slice(order[begin], order[end - 1] + 1) for begin, end in pairwise([0, *breaks, len(order)]) if begin < end
+    ]
     for whole, one in zip(found, columns, strict=True):
         for piece in pieces:
             whole.extend(one[piece])
-    return found

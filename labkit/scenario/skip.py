@@ -47,6 +47,7 @@ __all__ = ["SkipAhead"]
 
 _WORTH_IT = 4  # calls
 _MANY = 256
+_AT_ONCE = 1 << 19  # calls that are written in one go, so that a run can tell how far it is
 _BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
 _KNOWN = (*_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
 _SUCCEEDED, _UNAVAILABLE, _REJECTED = (CALL_OUTCOMES.index(one) for one in ("succeeded", "unavailable", "rejected"))
@@ -216,7 +217,7 @@ class SkipAhead:
         """Write down as many calls as can be, from this one on; gives the first that has to be run."""
         if not self._usable:
             return number
-        end = self._end(number)
+        end = min(self._end(number), number + _AT_ONCE)
         if end - number < _WORTH_IT:
             return number
         return self._write(number, end)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -23,22 +24,24 @@ from typing import Any, NamedTuple
 import yaml
 
 from labkit import __version__
-from labkit.config.findings import printable
+from labkit.config.findings import printable, quoted
 from labkit.config.nearest import nearest
 from labkit.errors import ConfigError
 from labkit.scenario.grid import Value, seeds_of, values_of
 from labkit.scenario.metrics import METRICS
 from labkit.scenario.scenario import Scenario, load_scenario
 from labkit.scenario.sweep_file import ResultFile
-from labkit.scenario.workers import Chunk, Job, in_processes, in_this_process, on_dask
+from labkit.scenario.workers import Chunk, Job, check_address, in_processes, in_this_process, on_dask
 
 __all__ = ["MOST_RUNS", "Cell", "SweepTable", "cores", "sweep"]
 
 MOST_RUNS = 1_000_000
+MOST_JOBS = 256
 _CHECKED = 1000  # combinations that are looked at before the first run; a worker looks at every one
 _LARGEST_CHUNK = 8  # runs; what a worker has not handed over is lost when it is interrupted
 
 Progress = Callable[[int, int], object]
+Stop = Callable[[], bool]
 
 
 class Cell(NamedTuple):
@@ -115,6 +118,7 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     dask: str | None = None,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> SweepTable:
     """Run a scenario with every combination of values.
 
@@ -126,19 +130,24 @@ def sweep(
         out: a file of JSON lines for the results; what is there of this sweep already is not run again.
         dask: the address of a Dask scheduler, whose workers make the runs instead.
         progress: told how many of how many runs are done.
+        stop: asked a few times a second; once it says True no run is begun, those under way are finished and written,
+            and KeyboardInterrupt is raised if any is missing then.
 
     Raises:
         ConfigError: the scenario, a path, a value or the file will not do.
         LabkitError: workers were lost.
+        KeyboardInterrupt: `stop` said so.
     """
     base = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     grid = {name: values_of(name, values) for name, values in vary.items()}
     chosen = seeds_of(seeds, base.seed)
-    if jobs is not None and (type(jobs) is not int or jobs < 1):
-        raise ConfigError(f"jobs is {printable(str(jobs))}; it must be a whole number, 1 or more")
+    if jobs is not None and (type(jobs) is not int or not 1 <= jobs <= MOST_JOBS):
+        raise ConfigError(f"jobs is {quoted(jobs)}; it must be a whole number from 1 to {MOST_JOBS}")
+    if dask is not None:
+        check_address(dask)
     runs = len(chosen)
     for values in grid.values():
-        runs *= len(values)
+        runs = min(runs * len(values), 10**18)
     _check(base, grid, runs)
     combinations = list(product(*grid.values()))
     keys = [{"vary": dict(zip(grid, values, strict=True)), "seed": seed} for values in combinations for seed in chosen]
@@ -154,7 +163,8 @@ def sweep(
             for number, (values, seed) in enumerate(product(combinations, chosen))
             if number not in done
         ]
-        results = _results(base, grid, missing, jobs, dask)
+        stop = stop or _never
+        results = _results(base, grid, missing, jobs, dask, stop)
         with closing(results):
             for found in results:
                 new = {number: one for number, one in found.items() if number not in done}
@@ -163,6 +173,8 @@ def sweep(
                 done.update(new)
                 if progress is not None:
                     progress(len(done), runs)
+        if len(done) < runs:
+            raise KeyboardInterrupt
         if file is not None:
             file.finish()
     finally:
@@ -189,7 +201,8 @@ def digest(scenario: Scenario) -> str:
 def name_of_file(scenario: Scenario, vary: Mapping[str, tuple[Value, ...]], seeds: tuple[int, ...]) -> str:
     """A name for a sweep's results: the same for the same sweep, another for another."""
     told = json.dumps(_header(scenario, vary, seeds))
-    return f"{scenario.name.replace(':', '-')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsonl"
+    name = re.sub(r"[^\w. -]", "-", scenario.name)[:60]
+    return f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsonl"
 
 
 def check_metrics(names: Iterable[str], known: Sequence[str]) -> None:
@@ -239,7 +252,12 @@ def _header(base: Scenario, grid: Mapping[str, tuple[Value, ...]], seeds: tuple[
 
 
 def _results(
-    base: Scenario, grid: Mapping[str, tuple[Value, ...]], missing: Chunk, jobs: int | None, dask: str | None
+    base: Scenario,
+    grid: Mapping[str, tuple[Value, ...]],
+    missing: Chunk,
+    jobs: int | None,
+    dask: str | None,
+    stop: Stop,
 ) -> Generator[dict[int, dict[str, Any]], None, None]:
     """Results as they come."""
     job = Job.of(replace(base, variants={}), grid)
@@ -247,15 +265,21 @@ def _results(
     if not missing:
         return
     if dask is not None:
-        yield from on_dask(job, _chunks(missing, 32), dask)
+        yield from on_dask(job, _chunks(missing, 32), dask, stop)
     elif many == 1 or len(missing) == 1:
-        yield from in_this_process(job, [missing])
+        yield from in_this_process(job, [missing], stop)
     else:
-        yield from in_processes(job, _chunks(missing, many), min(many, len(missing)))
+        yield from in_processes(job, _chunks(missing, many), min(many, len(missing)), stop)
+
+
+def _never() -> bool:
+    return False
 
 
 def _chunks(runs: Chunk, workers: int) -> Iterator[Chunk]:
-    """Chunks small enough that at the end no worker waits long for another."""
-    size = max(1, min(_LARGEST_CHUNK, len(runs) // (workers * 8)))
-    for start in range(0, len(runs), size):
+    """Chunks that grow small towards the end, so that no worker waits long for another."""
+    start = 0
+    while start < len(runs):
+        size = max(1, min(_LARGEST_CHUNK, (len(runs) - start) // (workers * 8)))
         yield runs[start : start + size]
+        start += size

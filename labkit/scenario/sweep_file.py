@@ -21,6 +21,8 @@ __all__ = ["SCHEMA", "ResultFile"]
 
 SCHEMA = "labkit.sweep/1"
 
+_LONGEST_LINE = 10_000_000  # bytes
+
 
 class ResultFile:
     """The file of one sweep. Only one process writes it.
@@ -43,9 +45,12 @@ class ResultFile:
         self._header = {"schema": SCHEMA, **header}
         self._keys = keys
         try:
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise OSError(None, "it is a device or a pipe, and results are a file")
             self._file: IO[bytes] = open(path, "a+b")  # noqa: SIM115 - it stays open while the sweep runs
-        except OSError as error:
-            raise ConfigError(f"{_name(path)} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        except (OSError, ValueError) as error:
+            why = (getattr(error, "strerror", None) or str(error)).lower()
+            raise ConfigError(f"{_name(path)} cannot be written: {why}") from None
         try:
             self._lock()
             self._take_up()
@@ -96,21 +101,21 @@ class ResultFile:
 
     def _take_up(self) -> None:
         self._file.seek(0)
-        content = self._file.read()
         header = _json(self._header)
-        if not content or (header.startswith(content) and content != header):  # new, or torn in its first line
+        longest = max(len(header), _LONGEST_LINE)  # a file that is something else may have no lines at all
+        first = self._file.readline(longest)
+        if not first or (header.startswith(first) and first != header):  # new, or torn in its first line
             self._file.truncate(0)
             self._write(header)
             return
-        first, *lines = content.splitlines(keepends=True)
         self._compare(first)
-        good = len(first)
-        for number, line in enumerate(lines):
-            run = self._run_of(line)
-            if run is None:
-                if number + 1 < len(lines):
+        good, number = len(first), 1
+        while line := self._file.readline(longest):
+            number += 1
+            if self._run_of(line) is None:
+                if self._file.read(1):
                     raise ConfigError(
-                        f"line {number + 2} of {_name(self.path)} is not one of this sweep's; name another file"
+                        f"line {number} of {_name(self.path)} is not one of this sweep's; name another file"
                     )
                 self._file.truncate(good)
                 break

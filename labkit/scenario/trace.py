@@ -8,6 +8,7 @@ where the run begins.
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -29,6 +30,8 @@ __all__ = [
     "Trace",
     "Transitions",
 ]
+
+_BLOCK = 1 << 14  # rows of a piece of JSON
 
 Column = memoryview
 """A read-only column of numbers; NaN stands for "never" in a column of times."""
@@ -86,6 +89,16 @@ class Table:
         return {
             one.name: [None if value != value else value for value in getattr(self, one.name)] for one in fields(self)
         }
+
+    def _to_json(self) -> Iterator[str]:
+        for number, one in enumerate(fields(self)):
+            yield f'{", " if number else "{"}"{one.name}": ['
+            values = getattr(self, one.name)
+            for begin in range(0, len(values), _BLOCK):
+                block = [None if value != value else value for value in values[begin : begin + _BLOCK]]
+                yield (", " if begin else "") + json.dumps(block)[1:-1]
+            yield "]"
+        yield "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,21 +276,34 @@ class Trace:
                 found.append((at, STATES[state]))
         return found
 
+    def to_json(self) -> Iterator[str]:
+        """What `to_dict` gives, as JSON in pieces: a long run's lists would take many times the trace's memory."""
+        yield f'{{"format": {self.FORMAT}'
+        for one in fields(self):
+            value = getattr(self, one.name)
+            yield f', "{one.name}": '
+            if isinstance(value, Table):
+                yield from value._to_json()
+            else:
+                yield json.dumps(self._plain(one.name))
+        yield "}"
+
     def to_dict(self) -> dict[str, Any]:
         """The whole trace as plain data, ready for JSON."""
         plain: dict[str, Any] = {"format": self.FORMAT}
         for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, Table):
-                value = value.to_dict()
-            elif one.name == "faults":
-                value = [period._asdict() for period in value]
-            elif isinstance(value, Mapping):
-                value = dict(value)
-            elif isinstance(value, tuple):
-                value = list(value)
-            plain[one.name] = value
+            plain[one.name] = self._plain(one.name)
         return plain
+
+    def _plain(self, name: str) -> Any:
+        value = getattr(self, name)
+        if isinstance(value, Table):
+            return value.to_dict()
+        if name == "faults":
+            return [period._asdict() for period in value]
+        if isinstance(value, Mapping):
+            return dict(value)
+        return list(value) if isinstance(value, tuple) else value
 
 
 def column(code: str, values: Sequence[float] | array[Any] = ()) -> Column:

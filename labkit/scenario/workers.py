@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 import signal
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,17 +25,20 @@ from types import ModuleType
 from typing import Any
 
 from labkit import __version__
-from labkit.config.findings import printable
+from labkit.config.findings import printable, quoted
 from labkit.errors import ConfigError, LabkitError
 from labkit.scenario.grid import Value
 from labkit.scenario.scenario import Scenario
 
-__all__ = ["Chunk", "Job", "in_processes", "in_this_process", "on_dask"]
+__all__ = ["Chunk", "Job", "check_address", "in_processes", "in_this_process", "on_dask"]
 
 Chunk = list[tuple[int, tuple[Value, ...], int]]
 """Runs to make: their number, the values of what varies, the seed."""
 
 Results = dict[int, dict[str, Any]]
+Stop = Callable[[], bool]
+
+_stop_asked: Stop = lambda: False  # noqa: E731 - in a worker: whether no further run shall be begun
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def _combined(job: Job, values: tuple[Value, ...]) -> Scenario:
 
 
 def run_chunk(job: Job, chunk: Chunk) -> Results:
-    """Make some runs.
+    """Make some runs; fewer where this process was asked to stop.
 
     Raises:
         LabkitError: one cannot be run, or this is another labkit than the one that asks.
@@ -85,6 +89,8 @@ def run_chunk(job: Job, chunk: Chunk) -> Results:
         )
     found: Results = {}
     for number, values, seed in chunk:
+        if _stop_asked():
+            break
         measured = metrics(run_scenario(replace(_combined(job, values), seed=seed)))
         found[number] = flat(measured)
     return found
@@ -102,17 +108,22 @@ def flat(measured: dict[str, Any]) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------- this process
 
 
-def in_this_process(job: Job, chunks: Iterable[Chunk]) -> Iterator[Results]:
+def in_this_process(job: Job, chunks: Iterable[Chunk], stop: Stop) -> Iterator[Results]:
     """Make the runs one after the other, here."""
     for chunk in chunks:
         for run in chunk:
+            if stop():
+                return
             yield run_chunk(job, [run])
 
 
 # -------------------------------------------------------------------------------------------- processes on this machine
 
 
-def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int) -> Iterator[Results]:
+_LOOK_EVERY = 0.2  # seconds
+
+
+def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int, stop: Stop) -> Iterator[Results]:
     """Make the runs in so many processes; none outlives this generator, or this process however it ends.
 
     Raises:
@@ -123,7 +134,9 @@ def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int) -> Iterator[Resul
     from multiprocessing import active_children, get_context
 
     others = set(active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin)
+    spawn = get_context("spawn")
+    no_more = spawn.Event()
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_begin, initargs=(no_more,))
     rest = iter(chunks)
     waiting: set[Future[Results]] = set()
 
@@ -135,9 +148,14 @@ def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int) -> Iterator[Resul
     try:
         submit(2 * jobs)  # while one is made another waits, so that no worker does
         while waiting:
-            done, _ = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            done, _ = wait(waiting, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
             waiting -= done
-            submit(len(done))
+            if not no_more.is_set() and stop():
+                no_more.set()
+            if no_more.is_set():
+                waiting -= {one for one in waiting if one.cancel()}
+            else:
+                submit(len(done))
             for one in done:
                 yield one.result()
         whole = True
@@ -152,11 +170,13 @@ def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int) -> Iterator[Resul
         pool.shutdown(cancel_futures=True)
 
 
-def _begin() -> None:
+def _begin(no_more: Any) -> None:
     """A worker leaves Ctrl-C to the process that started it, and ends when that process does, even if it is killed."""
     from multiprocessing import parent_process
     from threading import Thread
 
+    global _stop_asked
+    _stop_asked = no_more.is_set
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
@@ -192,14 +212,32 @@ def _starting() -> Iterator[None]:
 _ANSWER_WITHIN = 10.0  # seconds for a scheduler to answer, and for its first worker to be there
 
 
-def on_dask(job: Job, chunks: Iterable[Chunk], address: str) -> Iterator[Results]:
+_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
+
+
+def check_address(address: str) -> None:
+    """Refuse what no scheduler can be reached at; a client would look for it for long, or begin a cluster of its own.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    scheme, sign, rest = address.partition("://")
+    known = not sign or scheme in _SCHEMES
+    sound = known and (scheme == "inproc" or _HOST.fullmatch(rest if sign else address) is not None)
+    if not sound or not address.isprintable() or len(address) > 300:
+        raise ConfigError(
+            f"--dask {quoted(address)} is not the address of a scheduler, such as tcp://127.0.0.1:8786"
+            + ("" if known else f"; it may begin with {', '.join(_SCHEMES[:-1])}")
+        )
+
+
+def on_dask(job: Job, chunks: Iterable[Chunk], address: str, stop: Stop) -> Iterator[Results]:
     """Make the runs on a Dask cluster that is there already; the cluster makes again what a lost worker had.
 
     Raises:
         LabkitError: `distributed` is not installed, nobody answers there, or a run cannot be made.
     """
-    if not address.strip():  # for which a client would begin a cluster of its own
-        raise ConfigError("--dask needs the scheduler's address, such as tcp://127.0.0.1:8786")
     try:
         dask: Any = import_module("distributed")  # it has no types to speak of
     except ImportError:
@@ -243,7 +281,8 @@ def on_dask(job: Job, chunks: Iterable[Chunk], address: str) -> Iterator[Results
                     f"the Dask cluster at {shown} cannot make the runs; its scheduler and its workers need labkit "
                     f"{__version__} too ({type(error).__name__}: {printable(str(error).partition(chr(10))[0])})"
                 ) from None
-            running.update(submitted(1))
+            if not stop():
+                running.update(submitted(1))
             yield found
     except (OSError, CancelledError):
         raise LabkitError(f"the Dask cluster at {shown} went away: its scheduler cannot be reached any more") from None

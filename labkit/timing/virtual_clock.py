@@ -99,6 +99,7 @@ class VirtualTask(Generic[T]):
     )
     _cancel_message: Any  # only there once a cancellation was asked for
     _trace: types.TracebackType | None  # only there with an error
+    _result: Any  # only there once the coroutine has returned
 
     def __init__(self, clock: VirtualClock, coro: Coroutine[Any, Any, T], name: str | None) -> None:
         self._clock = clock
@@ -109,7 +110,6 @@ class VirtualTask(Generic[T]):
         self._token = 0  # a heap entry with another token is stale
         self._woken = 0  # the token with which it has its turn already, in this instant; 0 is the turn to begin
         self._done = False
-        self._result: T | None = None
         self._error: BaseException | None = None
         self._retrieved = False
         self._cancelling = 0
@@ -517,6 +517,10 @@ class VirtualClock:
         """When anything but the current task has its turn, at the earliest; infinite where nothing is due."""
         return min([entry[0] for entry in self._heap[1:3]], default=_INF)  # the current task keeps the first place
 
+    def abort(self, error: BaseException) -> None:
+        """End the run with this error as soon as the current task waits; no task can catch it."""
+        self._fatal = self._fatal or error
+
     def event(self) -> VirtualEvent:
         """A new flag, down."""
         return VirtualEvent(self)
@@ -579,16 +583,16 @@ class VirtualClock:
 
     def _play(self, until: float, stop: VirtualTask[Any] | None) -> None:
         heap, tasks = self._heap, self._tasks
-        parked = _PARKED
+        parked, last = _PARKED, _LAST
         inf = _INF
         pop, replace, order = heappop, heapreplace, self._order
-        while heap:
+        while heap:  # per turn every name counts that is not a local one
             # A task keeps its place while it runs, and nothing can come before it: what it schedules is due now or
             # later, and comes later in the order. If it sleeps, one operation takes its old place and gives a new one.
             due, place, task, token = heap[0]
             if due > until:
                 break
-            if place >= _LAST:  # its turn has come: among what it schedules, it has to be the first
+            if place >= last:  # its turn has come: among what it schedules, it has to be the first
                 replace(heap, (due, next(order), task, token))
                 continue
             if task is None:

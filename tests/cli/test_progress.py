@@ -15,18 +15,18 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_nothing_is_drawn_within_the_first_second() -> None:
-    """What takes less than a second draws nothing, and so has nothing to erase."""
+def test_nothing_is_drawn_for_what_is_quick() -> None:
+    """What takes less than a third of a second draws nothing, and so has nothing to erase."""
     clock, terminal = VirtualClock(), Terminal()
     with Progress("sweep", stream=terminal, clock=clock) as progress:
         for done in range(10):
             progress(done, 10)
-            clock.advance(0.09)
+            clock.advance(0.029)
     assert terminal.getvalue() == ""
 
 
 def test_the_bar_says_how_far_and_how_long_and_is_erased() -> None:
-    """After a second a bar shows what is done, of how much, and the time left; at the end the line is empty."""
+    """A bar shows what is done, of how much, and the time left, after a while; at the end the line is empty."""
     clock, terminal = VirtualClock(), Terminal()
     with Progress("sweep", stream=terminal, clock=clock) as progress:
         progress(0, 1200)
@@ -75,6 +75,56 @@ def test_it_is_erased_on_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert terminal.getvalue().endswith("\r\033[K")
+
+
+@pytest.mark.parametrize("columns", ["1", "20", "44", "60", "80"])
+def test_it_keeps_to_one_line(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal the label is shortened, then the bar left out, so that no line wraps."""
+    monkeypatch.setenv("COLUMNS", columns)
+    clock, terminal = VirtualClock(), Terminal()
+    with Progress("a scenario with a long name\n\x1b[31m", stream=terminal, clock=clock) as progress:
+        clock.advance(2.0)
+        progress(300, 1200)
+    drawn = terminal.getvalue().split("\r")[1].removesuffix("\033[K")
+    assert len(drawn) < int(columns)
+    assert drawn.isprintable()
+
+
+def test_a_dumb_terminal_gets_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a line cannot be erased, none is drawn."""
+    monkeypatch.setenv("TERM", "dumb")
+    clock, terminal = VirtualClock(), Terminal()
+    with Progress("sweep", stream=terminal, clock=clock) as progress:
+        clock.advance(2.0)
+        progress(300, 1200)
+    assert terminal.getvalue() == ""
+
+
+def test_a_terminal_that_goes_away_does_not_end_the_work() -> None:
+    """A bar that cannot be drawn any more is given up, and nothing is raised."""
+
+    class Gone(Terminal):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    clock = VirtualClock()
+    with Progress("sweep", stream=Gone(), clock=clock) as progress:
+        for done in range(3):
+            clock.advance(2.0)
+            progress(done, 3)
+        progress.say("still here")
+
+
+def test_what_is_said_stands_on_a_line_of_its_own() -> None:
+    """A sentence takes the bar's place, and the bar is drawn anew below it."""
+    clock, terminal = VirtualClock(), Terminal()
+    with Progress("sweep", stream=terminal, clock=clock) as progress:
+        clock.advance(2.0)
+        progress(3, 12)
+        progress.say("stopping")
+        clock.advance(2.0)
+        progress(6, 12)
+    assert "\033[K\r\033[Klabkit: stopping\n\rsweep  [" in terminal.getvalue()
 
 
 def test_a_file_gets_no_bar() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +263,11 @@ def test_without_the_packages_that_draw_it_says_what_to_install(
         (["small.yaml", "--set", "failure_treshold=3"], "did you mean 'failure_threshold'?"),
         (["small.yaml", "--set", "workload.0.rate=-1"], "small.yaml:18: 'rate' of workload entry 1 is -1"),
         (["small.yaml", "--seed", "-1"], "--seed is -1"),
+        (["small.yaml", "--seed", "9" * 4000], "it must be a whole number from 0 to 2**63 - 1"),
+        (["x" * 300], "there is no scenario 'xxxx"),
+        (["small.yaml:" + "x" * 300], "has no variant 'xxxx"),
+        (["deci\u202esion"], "there is no scenario 'deci\\u202esion'"),
+        (["deci\0sion"], "deci\\x00sion"),
         (["small.yaml", "--plot", "run.gif"], "'run.gif' is neither"),
         (["small.yaml", "--plot", "nowhere/run.png"], "nowhere/run.png cannot be written: no such file or directory"),
         (["small.yaml", "--json", "nowhere/run.json"], "nowhere/run.json cannot be written"),
@@ -298,16 +305,68 @@ def test_a_fault_in_the_file_is_named_with_its_line(
     assert said in printed.err
 
 
-def test_ctrl_c_ends_a_run_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An interrupted run ends with 130 and leaves nothing on the terminal and no file."""
+@pytest.mark.parametrize("lost", [False, True])
+def test_ctrl_c_ends_a_run_with_a_sentence(
+    lost: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An interrupted run ends with 130, one sentence and no file; also where Python loses the interrupt on the way."""
+    heard = []
 
     def stop(self: Any, done: float, of: float = 1.0) -> None:
-        raise KeyboardInterrupt
+        heard.append(done)
+        if done > 0.1:
+            assert not lost or len(heard) < 20, "it went on"
+            with suppress(KeyboardInterrupt if lost else ()):  # as an interrupt in a destructor is
+                signal.raise_signal(signal.SIGINT)
 
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.default_int_handler)
     monkeypatch.setattr("labkit.cli.progress.Progress.__call__", stop)
     assert main(["run", "small.yaml", "--json", "out.json"]) == 130
-    assert capsys.readouterr() == ("", "")
-    assert not Path("out.json").exists()
+    assert capsys.readouterr() == ("", "labkit: interrupted; nothing was written\n")
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["small.yaml", "two.yaml"]
+
+
+def test_results_are_tried_before_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a result cannot be written, nothing is run for it, and what is there is left as it was."""
+    monkeypatch.setattr("labkit.scenario.run_scenario", lambda *args, **options: pytest.fail("it was run"))
+    Path("folder").mkdir()
+    for option, ending in (("--json", ".json"), ("--plot", ".png"), ("--trace", ".json")):
+        for place in (f"nowhere/x{ending}", "folder" if ending == ".json" else "folder.png", "/dev/null", ""):
+            if place == "folder.png":
+                Path(place).mkdir()
+            assert main(["run", "small.yaml", option, place]) == 2
+            assert capsys.readouterr().err.count("\n") == 1
+    assert main(["run", "small.yaml", "--json", "small.yaml"]) == 2
+    assert "--json names small.yaml, which is what is read" in capsys.readouterr().err
+    assert main(["run", "small.yaml", "--json", "x", "--trace", "./x"]) == 2
+    assert "--json and --trace both name ./x; name two files" in capsys.readouterr().err
+    assert Path("small.yaml").read_text("utf-8") == SMALL
+    names = {path.name for path in Path.cwd().iterdir()}
+    assert names == {"small.yaml", "two.yaml", "folder", "folder.png"}
+
+
+def test_a_result_is_written_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is there keeps its contents, mode and name when a newer one cannot be written; a link stays."""
+    from labkit.cli.files import write
+    from labkit.errors import ConfigError
+
+    Path("old.json").write_text("old", "utf-8")
+    Path("old.json").chmod(0o640)
+
+    def torn() -> Any:
+        yield b"ne"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ConfigError, match=r"old[.]json cannot be written: no space left on device"):
+        write("old.json", torn())
+    assert Path("old.json").read_text("utf-8") == "old"
+    if hasattr(os, "symlink"):
+        os.symlink("old.json", "link.json")
+        write("link.json", b"new")
+        assert os.readlink("link.json") == "old.json"
+        assert Path("old.json").read_text("utf-8") == "new"
+        assert Path("old.json").stat().st_mode & 0o777 == 0o640
+    assert not [path for path in Path.cwd().iterdir() if path.name.startswith(".labkit")]
 
 
 # --------------------------------------------------------------------------------------------------------------- words

@@ -108,9 +108,27 @@ def test_a_sweep_is_drawn(words: tuple[str, ...], name: str, capsys: pytest.Capt
         ([*VARY, "--metric", "recovery"], "did you mean 'recovery_s'?"),
         ([*VARY, "--seeds", "none"], "may be a count such as 20"),
         ([*VARY, "--jobs", "0"], "jobs is 0"),
+        ([*VARY, "--jobs", "1000000"], "jobs is 1000000; it must be a whole number from 1 to 256"),
+        ([*VARY, "--seeds", "9" * 5000], "has 5,000 digits; at most 40 are read"),
+        ([*VARY, "--seeds", "0.." + "9" * 30], "has more than 10,000 values"),
+        ([*VARY, "--seeds", "9" * 30], "seeds; there may be from 1 to 10,000"),
+        ([*VARY, "--seeds=-1,3"], "the seeds are -1, 3; they may be a count"),
+        (
+            [word for n in range(3) for word in ("--vary", f"a{n}=1..10000")],
+            "1,000,000,000,000 runs; at most",
+        ),
+        ([word for n in range(2000) for word in ("--vary", f"a{n}=1..10000")], "runs; at most 1,000,000 are made"),
+        ([*VARY, "--dask", "nonsense://x"], "--dask 'nonsense://x' is not the address of a scheduler"),
+        ([*VARY, "--dask", ""], "is not the address of a scheduler"),
+        (
+            [*VARY, "--out", "/dev/null"],
+            "/dev/null cannot be written: it is a device or a pipe",
+        ),
+        ([*VARY, "--out", "nowhere/out"], "nowhere/out cannot be written: no such file or directory"),
+        ([*VARY, "--out", "same.png", "--plot", "same.png"], "--plot and --out both name same.png; name two files"),
         ([*VARY, "--plot", "map.gif"], "'map.gif' is neither"),
         ([*VARY, "--vary", "workload.0.rate=1,2", "--plot", "map.png"], "--plot draws one varied value or two"),
-        ([*VARY, "--out", "small.yaml"], "small.yaml is there and holds no results of a sweep"),
+        ([*VARY, "--out", "small.yaml"], "--out names small.yaml, which is what is read; name another file"),
     ],
 )
 def test_what_cannot_be_swept_is_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,6 +143,30 @@ def test_what_cannot_be_swept_is_one_sentence(words: list[str], said: str, capsy
 
 
 # -------------------------------------------------------------------------------------------------------- interruptions
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_first_ctrl_c_lets_a_run_end_and_the_second_does_not(
+    times: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One Ctrl-C in the middle of a run keeps that run's result, two in it lose it; each says how far it came."""
+    from labkit.scenario import run as made
+
+    real = made.run_scenario
+
+    def interrupted(*args: object, **options: object) -> object:
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        return real(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(made, "run_scenario", interrupted)
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.default_int_handler)
+    assert main(["sweep", "small.yaml", *VARY, "--jobs", "1", "--out", "out.jsonl"]) == 130
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "labkit: stopping after the runs under way; Ctrl-C again stops at once"
+    went = "1 of 6 runs are in out.jsonl, and the same command goes on from there"
+    assert last == f"labkit: interrupted; {went if times == 1 else 'nothing was run yet'}"
+    assert runs_in(Path("out.jsonl")) == (1 if times == 1 else 0)
 
 
 def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
@@ -185,7 +227,9 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(how: str, status: in
     assert 5 <= there < 240
     if how == "SIGINT":
         said = re.fullmatch(
-            r"labkit: interrupted; (\d+) of 240 runs are in out.jsonl, and the same command goes on from there\n", err
+            r"labkit: stopping after the runs under way; Ctrl-C again stops at once\n"
+            r"labkit: interrupted; (\d+) of 240 runs are in out.jsonl, and the same command goes on from there\n",
+            err,
         )
         assert said is not None, err
         assert int(said[1]) == there

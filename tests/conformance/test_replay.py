@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,10 +227,23 @@ def test_a_number_that_is_too_long_is_one_sentence(
 
 def test_a_folder_a_missing_file_and_other_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be opened or is not UTF-8 is told with the reason."""
-    assert refused(str(tmp_path), capsys) == ": cannot be read: Is a directory"
-    assert refused(str(tmp_path / "none.json"), capsys) == ": cannot be read: No such file or directory"
+    assert refused(str(tmp_path), capsys) == ": this is a folder, and a JSON file of traces is wanted"
+    assert refused(str(tmp_path / "none.json"), capsys) == ": there is no such file"
     (tmp_path / "latin.json").write_bytes('{"format": "ü"}'.encode("latin-1"))
     assert refused(str(tmp_path / "latin.json"), capsys) == ": is not UTF-8 text"
+
+
+def test_a_pipe_a_device_and_a_file_without_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What never ends, or never begins, is not read: a sentence at once."""
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        assert refused(str(tmp_path / "pipe"), capsys) == ": this is a pipe, and a JSON file of traces is wanted"
+        assert refused("/dev/zero", capsys) == ": this is a device, and a JSON file of traces is wanted"
+    monkeypatch.setattr("labkit.scenario.replay.MOST_BYTES", 1000)
+    (tmp_path / "long.json").write_bytes(b"[" * 1001)
+    assert refused(str(tmp_path / "long.json"), capsys).startswith(": the file has more than 1000 bytes")
 
 
 Change = Callable[[dict[str, Any]], object]
@@ -345,5 +359,5 @@ def test_progress_is_told_after_each_trace(recorded: dict[str, dict[str, Any]], 
 
 def test_the_error_is_labkits_own(tmp_path: Path) -> None:
     """A program that replays catches one class, whatever is wrong with the file."""
-    with pytest.raises(TraceFormatError, match="No such file"):
+    with pytest.raises(TraceFormatError, match="there is no such file"):
         replay_file(tmp_path / "none.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labkit.errors import RunTooLargeError
+from labkit.scenario import arrivals as arrivals_module
 from labkit.scenario import load_scenario, metrics, run_scenario
+from labkit.scenario import run as run_module
 from labkit.scenario.trace import CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS, STATES
 
 
@@ -144,6 +148,67 @@ def test_progress_goes_from_nothing_to_one(small: Any) -> None:
     assert told[0] == 0.0
     assert told[-1] == 1.0
     assert all(before <= after for before, after in pairwise(told))
+
+
+def test_progress_is_told_in_every_part(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While arrivals are made, while calls are run and while the trace and its numbers are put together."""
+    small()
+    monkeypatch.setattr(arrivals_module, "_BLOCK", 20)
+    monkeypatch.setattr(run_module, "_LOOK_EVERY", 20)
+    monkeypatch.setattr(run_module, "_BLOCK", 5)
+    told: list[float] = []
+    text = small.text.replace("latency: 0.05", "latency: {distribution: uniform, low: 0.01, high: 0.9}")
+    trace = run_scenario(load_scenario(text), skip=False, progress=told.append)
+    for begin, end in ((0.0, 0.1), (0.1, 0.9), (0.9, 1.0)):
+        assert len({share for share in told if begin < share < end}) >= 5, (begin, end)
+    counted: list[float] = []
+    assert metrics(trace, progress=counted.append) == metrics(trace)
+    assert all(before <= after for before, after in pairwise(counted))
+    assert len(set(counted)) >= 5
+    assert counted[-1] == 1.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60), st.integers(1, 9))
+def test_rows_are_put_in_order_a_block_at_a_time(rows: list[tuple[int, int]], block: int) -> None:
+    """Whatever the blocks are, the rows stand in the order of their time, then of their call, then as they came."""
+    times, calls = array("d", [time for time, _ in rows]), array("i", [call for _, call in rows])
+    columns: list[Any] = [times, calls, array("i", range(len(rows)))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "_BLOCK", block)
+        found = run_module._sorted(columns, 0, 1, lambda share: None)
+    assert list(zip(*found, strict=True)) == sorted(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "middleware", "fault", "said"),
+    [
+        ("MOST_ROWS", 5000, "{_type: retry, attempts: 1000, base_delay: 0}", "error", "attempts of "),
+        ("MOST_UNDER_WAY", 10, "{_type: timeout, timeout: 100}", "hang", "calls under way"),
+    ],
+)
+def test_a_run_that_grows_beyond_all_bounds_is_ended(
+    small: Any, limit: str, value: int, middleware: str, fault: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts without end and calls without answer end the run with a sentence, which is the same each time."""
+    small()
+    text = small.text.replace("{_type: timeout, timeout: 2}", middleware).replace("fault: error", f"fault: {fault}")
+    text = text.replace("[breaker, limit]", "[limit]")
+    monkeypatch.setattr(run_module, limit, value)
+    monkeypatch.setattr(run_module, "_LOOK_EVERY", 10)
+    sentences = set()
+    for _ in range(2):
+        with pytest.raises(RunTooLargeError) as refused:
+            run_scenario(load_scenario(text))
+        sentences.add(str(refused.value))
+    (sentence,) = sentences
+    assert said in sentence
+
+
+def test_a_trace_is_the_same_json_in_pieces(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pieces that are written are what the whole would be."""
+    monkeypatch.setattr("labkit.scenario.trace._BLOCK", 7)
+    trace = run_scenario(small())
+    assert "".join(trace.to_json()) == json.dumps(trace.to_dict())
 
 
 @settings(max_examples=25)

@@ -69,7 +69,14 @@ def test_values_are_ranges_and_lists(text: str, values: tuple[Any, ...]) -> None
         ("..5", "has no beginning"),
         ("1..", "is no range"),
         ("a..b", "is no range"),
-        ("1..1000000", "1,000,000 values; at most 10,000"),
+        ("1..1000000", "more than 10,000 values; take a larger step"),
+        ("0..1:1e-999999999", "is no number that can be run"),
+        ("0..1e400:1", "is no number that can be run"),
+        ("0..1:1e-30", "more than 10,000 values; take a larger step"),
+        ("1e999", "is no number that can be run"),
+        ("9" * 5000, "has 5,000 digits; at most 40 are read"),
+        ("0.." + "9" * 5000, "has 5,000 digits; at most 40 are read"),
+        ("0.5.." + "9" * 5000 + ":0.5", "is no number that can be run"),
         ("5,5", "the value 5 twice"),
     ],
 )
@@ -380,6 +387,49 @@ def test_a_sweep_of_processes_that_is_stopped_leaves_none_and_goes_on(short: Any
     assert out.read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_sweep_that_is_asked_to_stop_keeps_the_runs_under_way(short: Any, jobs: int, tmp_path: Path) -> None:
+    """Once `stop` says so no run is begun, those under way are in the file, and the same call goes on from there."""
+    import multiprocessing
+
+    out, done = tmp_path / "out.jsonl", [0]
+    before = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt):
+        sweep(
+            short,
+            VARY,
+            seeds=20,
+            jobs=jobs,
+            out=out,
+            progress=lambda many, of: done.__setitem__(0, many),
+            stop=lambda: done[0] >= 1,
+        )
+    assert set(multiprocessing.active_children()) == before
+    there = len(out.read_bytes().splitlines()) - 1
+    assert 1 <= there == done[0] < 120
+    table = sweep(short, VARY, seeds=20, jobs=1, out=out)
+    assert table.rows == sweep(short, VARY, seeds=20, jobs=1).rows
+
+
+def test_a_stop_after_the_last_run_is_none(short: Any) -> None:
+    """Where all runs are there when `stop` says so, there is a table."""
+    done = [0]
+    table = sweep(
+        short, {"failure_threshold": "1..2"}, jobs=1, progress=lambda many, of: done.__setitem__(0, many),
+        stop=lambda: done[0] == 2,
+    )  # fmt: skip
+    assert len(table.rows) == 2
+
+
+def test_a_file_of_results_is_a_file(short: Any, tmp_path: Path) -> None:
+    """A pipe is refused before anybody waits for who reads it."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("there are no pipes with names here")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="it is a device or a pipe, and results are a file"):
+        sweep(short, VARY, out=tmp_path / "pipe")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL there")
 def test_a_process_that_is_killed_is_a_sentence(short: Any, tmp_path: Path) -> None:
     """A worker that is killed from outside ends the sweep with a sentence; the file is kept and goes on."""
@@ -474,9 +524,9 @@ def test_without_dask_it_says_what_to_install(short: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("", "needs the scheduler's address"),
+        ("", "is not the address of a scheduler, such as tcp://127.0.0.1:8786"),
         ("tcp://127.0.0.1:1", "no Dask scheduler answers at tcp://127.0.0.1:1"),
-        ("nonsense://x", "no Dask scheduler answers at nonsense://x"),
+        ("nonsense://x", "it may begin with tcp, tls, ws, wss, ucx"),
     ],
 )
 def test_a_scheduler_that_is_not_there_is_a_sentence(
