@@ -104,7 +104,23 @@ class DependencyError(LabkitError):
 
 
 class OverloadedError(DependencyError):
-    """The dependency turned the call away at once (503): all of its workers are busy, and its queue is full."""
+    """The dependency turned the call away at once (503): all of its workers are busy, and its queue is full.
+
+    Its arguments are the text and `retry_after`, as those of `RateLimitedError`.
+
+    Example:
+        >>> error = OverloadedError("the queue is full", 2.0)
+        >>> str(error), error.retry_after, OverloadedError("the queue is full").retry_after
+        ('the queue is full', 2.0, None)
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds until a call may be taken again, or None where the dependency does not say."""
+        return self.args[1] if len(self.args) > 1 else None
 
 
 class RateLimitedError(DependencyError):

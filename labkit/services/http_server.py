@@ -56,7 +56,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from labkit.errors import DependencyError, RateLimitedError, ServiceError
+from labkit.errors import DependencyError, OverloadedError, RateLimitedError, ServiceError
 from labkit.services.checks import is_number, is_whole, shown
 from labkit.services.faults import Fault, FaultKind, FaultPlan, as_fault, as_plan
 from labkit.services.latency import Latency, as_latency
@@ -721,12 +721,12 @@ class _Connection(asyncio.Protocol):
 
     def send_failure(self, error: DependencyError) -> None:
         """A failure of the service, whole."""
+        after = error.retry_after if isinstance(error, RateLimitedError | OverloadedError) else None
+        more = [] if after is None else [("retry-after", str(max(1, math.ceil(after))))]
         if isinstance(error, RateLimitedError):
-            after = error.retry_after
-            more = [] if after is None else [("retry-after", str(max(1, math.ceil(after))))]
             self.send(429, _json({"error": "too many requests"}), _JSON, *more)
         else:
-            self.send_json(503, {"error": "the service failed"})
+            self.send(503, _json({"error": "the service failed"}), _JSON, *more)
 
     def send_json(self, status: int, data: object) -> None:
         """A whole answer in JSON."""
