@@ -51,7 +51,26 @@ STEPS: tuple[Step, ...] = (
             ],
         ),
     ),
-    Step("browser", "a real JupyterLab in Chromium", ([*PYTEST, "-q", "-m", "browser", "tests/browser"],)),
+    Step(
+        "browser",
+        "a real JupyterLab in Chromium",
+        # Each worker has a JupyterLab and a Chromium of its own, which two cores carry twice and memory not for ever.
+        (
+            [
+                *PYTEST,
+                "-q",
+                "-n",
+                "auto",
+                "--maxprocesses",
+                "2",
+                "--dist",
+                "worksteal",
+                "-m",
+                "browser",
+                "tests/browser",
+            ],
+        ),
+    ),
 )
 
 
