@@ -118,10 +118,13 @@ class LabServer:
     def url(self, path: str) -> str:
         return f"http://{HOST}:{self.port}/{path}?token={self.token}"
 
-    def ask(self, path: str, method: str = "GET") -> Any:
+    def ask(self, path: str, method: str = "GET", say: Any = None) -> Any:
         """What the server's own interface answers."""
         request = urllib.request.Request(
-            self.url(path), method=method, headers={"Authorization": f"token {self.token}"}
+            self.url(path),
+            None if say is None else json.dumps(say).encode(),
+            method=method,
+            headers={"Authorization": f"token {self.token}"},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             text = answer.read()
@@ -131,6 +134,10 @@ class LabServer:
         """End what earlier pages left running, so that the next one starts from nothing."""
         for session in self.ask("api/sessions"):
             self.ask(f"api/sessions/{session['id']}", "DELETE")
+
+    def begin_anew(self) -> None:
+        """Take back what earlier pages set for every page to come: the theme."""
+        self.ask("lab/api/settings/@jupyterlab/apputils-extension:themes", "PUT", {"raw": "{}"})
 
     def stop(self) -> None:
         """End the server and its kernels, as Ctrl-C does; harder if it does not listen."""
@@ -185,17 +192,31 @@ def chromium() -> Iterator[Any]:
 class NotebookPage:
     """One notebook in one browser tab.
 
+    Args:
+        context: the browser's context to open the tab in, which stays; by default one of its own, with these options.
+
     Attributes:
         page: playwright's page.
         complaints: what the page's console said at the level of an error, and exceptions of its scripts.
     """
 
     def __init__(
-        self, browser: Any, server: LabServer, *, width: int = 1280, height: int = 900, **options: Any
+        self,
+        browser: Any,
+        server: LabServer,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        context: Any = None,
+        **options: Any,
     ) -> None:
         self.server = server
-        self.context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        size = {"width": width, "height": height}
+        self._own = context is None
+        self.context = browser.new_context(viewport=size, **options) if self._own else context
         self.page = self.context.new_page()
+        if not self._own:
+            self.page.set_viewport_size(size)
         self.page.set_default_timeout(45_000)  # a busy machine is slow, not broken
         self.complaints: list[str] = []
         self.page.on("console", self._hear)
@@ -272,4 +293,11 @@ class NotebookPage:
         self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
     def close(self) -> None:
-        self.context.close()
+        """Close it; a context that stays keeps nothing of it but the server's scripts."""
+        if self._own:
+            self.context.close()
+            return
+        if not self.page.is_closed():
+            self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
+            self.page.close()
+        self.context.clear_cookies()

@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 PYTEST = [PYTHON, "-m", "pytest"]
+# A worker that has done its share takes from the others', so that none is left alone with the slow ones.
+WORKERS = ["-n", "auto", "--dist", "worksteal"]
 
 
 def script(name: str) -> str:
@@ -39,7 +41,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step("types", "mypy --strict", ([PYTHON, "-m", "mypy"],)),
     Step("floors", "import-linter", ([script("lint-imports"), "--no-logo"],)),
-    Step("unit", "pytest: units, properties, doctests", ([*PYTEST, "-q", "-n", "auto", "-m", "not browser"],)),
+    Step("unit", "pytest: units, properties, doctests", ([*PYTEST, "-q", *WORKERS, "-m", "not browser"],)),
     Step(
         "nbval",
         "the notebooks say what they say",
@@ -51,7 +53,12 @@ STEPS: tuple[Step, ...] = (
             ],
         ),
     ),
-    Step("browser", "a real JupyterLab in Chromium", ([*PYTEST, "-q", "-m", "browser", "tests/browser"],)),
+    Step(
+        "browser",
+        "a real JupyterLab in Chromium",
+        # Each worker has a JupyterLab and a Chromium of its own: two, since memory does not grow with the cores.
+        ([*PYTEST, "-q", *WORKERS, "--maxprocesses", "2", "-m", "browser", "tests/browser"],),
+    ),
 )
 
 

@@ -7,9 +7,10 @@ the right kind, and whatever is a fact of the business has to leave it as a valu
 | --- | --- |
 | 200 with a stock reply | `StockReply`, status "ok" |
 | 404 whose body says "unknown part" | `StockReply`, status "unknown part" |
-| no connection, or cut before the first byte of an answer | `ConnectionError` |
+| no connection, or cut before the first byte of an answer (see below) | `ConnectionError` |
 | the transport's time limit passed, or 408 | `TimeoutError` |
 | 5xx, a redirect | `DependencyError` |
+| 503 with Retry-After | `OverloadedError`, which is a `DependencyError` |
 | 429 | `RateLimitedError`, which is a `DependencyError` |
 | 200 with anything else: a text "Service error: ...", broken JSON, too much of it | `DependencyError` |
 | a body or stream that breaks off | `DependencyError` |
@@ -18,6 +19,13 @@ the right kind, and whatever is a fact of the business has to leave it as a valu
 429 and 408 are 4xx by number but say "not now", so they count as the dependency's. A mistake of the caller's is raised
 rather than returned because nobody may take it for a stock count; mind that the toolkit's breaker has no exclude list
 and counts it.
+
+Both errors say in `retry_after` when to come again, where Retry-After does: in seconds, or by a date together with the
+answer's own Date, so that no clock of this machine is asked and none need be right.
+
+A service may close an idle connection just as the next request sets out on it. Such a request is repeated once on a
+fresh connection, before anybody hears of it; see `labkit.services.connections`. So a service that resets a connection
+without an answer may see one attempt more than there were calls.
 
 Why httpx2 and not httpx. httpx 0.28.1 is of December 2024 and still the newest release that is not a preview; its issue
 tracker is closed. httpx2 is its continuation by the Pydantic team, API-compatible, with twenty-two releases in 2026
@@ -29,13 +37,15 @@ stands, a request that is cancelled while its connection is being made may occup
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, Self, TypeVar
 from urllib.parse import quote
 
-from labkit.errors import BusinessRejection, DependencyError, RateLimitedError, ServiceError
+from labkit.errors import BusinessRejection, DependencyError, OverloadedError, RateLimitedError, ServiceError
 from labkit.services.assistant import Answer
 from labkit.services.checks import is_number, is_whole, shown
 from labkit.services.documents import SearchReply
@@ -195,9 +205,9 @@ class PartsAdapter:
 
     Args:
         base_url: where the service is, for example `HttpService().url`.
-        client: an `httpx2.AsyncClient` to use, which stays yours to close; by default one of its own, which takes no
-            proxy from the environment and puts no limit on connections at once (a limit on those in flight is a
-            bulkhead's business, and a hidden one would look like time-outs).
+        client: an `httpx2.AsyncClient` to use, which stays yours to close, and repeats nothing; by default one of its
+            own, which takes no proxy from the environment and puts no limit on connections at once (a limit on those in
+            flight is a bulkhead's business, and a hidden one would look like time-outs).
         timeout: seconds that the transport may wait for a connection or for the next bytes; None for ever. The last
             line of defence: the limit that decides belongs into a `timeout` middleware.
         max_bytes: the longest reply (or stream, in all) that is read.
@@ -218,6 +228,8 @@ class PartsAdapter:
             import ssl
 
             import httpx2
+
+            from labkit.services.connections import KeptConnections
         except ImportError as error:
             raise ServiceError(
                 "PartsAdapter needs httpx2, which is not installed; "
@@ -246,9 +258,8 @@ class PartsAdapter:
         self._owned = client is None
         self._client = client or httpx2.AsyncClient(
             # Without TLS no certificates need reading (50 ms); this context trusts none.
-            verify=True if url.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            transport=KeptConnections(None if url.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),
             trust_env=False,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         )
 
     async def call(self, part: str) -> StockReply:
@@ -362,16 +373,48 @@ class PartsAdapter:
         if status == 408:
             raise TimeoutError(said)
         if status == 429:
-            raise RateLimitedError(said, _seconds_in(response.headers.get("retry-after", "")))
+            raise RateLimitedError(said, _retry_after(response.headers))
+        if status == 503 and "retry-after" in response.headers:
+            raise OverloadedError(said, _retry_after(response.headers))
         if 400 <= status < 500:
             hint = ", and not that the part is unknown; is the base URL right?" if status == 404 else ""
             raise BusinessRejection(said + hint)
         raise DependencyError(said)
 
 
-def _seconds_in(text: str) -> float | None:
-    """What a Retry-After header says, where it says seconds."""
-    return float(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+def _retry_after(headers: httpx2.Headers) -> float | None:
+    """Seconds until a call may be made again, as Retry-After says; None where it says nothing that can be used."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit() and len(text) <= 9:
+        return float(text)
+    then, now = _date_in(text), _date_in(headers.get("date", "").strip())
+    return None if then is None or now is None else max(0.0, (then - now).total_seconds())
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# The three forms of a date in HTTP (RFC 9110, 5.6.7). The day of the week is not asked whether it is right.
+_DATES = [
+    re.compile(form.replace("TIME", r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"))
+    for form in (
+        r"[A-Z][a-z]{2}, (?P<day>[0-9]{2}) (?P<month>[A-Z][a-z]{2}) (?P<year>[0-9]{4}) TIME GMT",
+        r"[A-Z][a-z]{5,8}, (?P<day>[0-9]{2})-(?P<month>[A-Z][a-z]{2})-(?P<year>[0-9]{2}) TIME GMT",
+        r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) (?P<day>[ 0-9][0-9]) TIME (?P<year>[0-9]{4})",
+    )
+]
+
+
+def _date_in(text: str) -> datetime | None:
+    found = next((match for form in _DATES if (match := form.fullmatch(text))), None)
+    if found is None or found["month"] not in _MONTHS:
+        return None
+    year = int(found["year"])
+    if len(found["year"]) == 2:
+        year += 1900 if year >= 70 else 2000
+    month, second = _MONTHS.index(found["month"]) + 1, min(59, int(found["second"]))  # 60 is a leap second
+    try:
+        return datetime(year, month, int(found["day"]), int(found["hour"]), int(found["minute"]), second, tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _says_unknown_part(body: bytes) -> bool:

@@ -24,7 +24,11 @@ Why asyncio and h11, and no web framework. What this server is for is to misbeha
 body, to never answer, and still to stop within a moment. ASGI has no word for a reset; uvicorn has no limit on the time
 in which a request must arrive (Kludex/uvicorn issue 157) and on stopping waits for the answers under way (pull request
 2913), which a hang never gives. h11 is the HTTP/1.1 state machine under both uvicorn and httpx2, so the extra brings it
-anyway, and what is left to write are the two hundred lines below.
+anyway, and what is left to write are the two hundred lines below. It accepts by itself, because asyncio's server logs a
+traceback for every place in its backlog when the process is out of file descriptors, and cannot be told to wait.
+
+Any bytes at all are met by an answer or a close. A head is at most 16 KB, a body at most 1 KB, and there are as many
+connections as the process may have open files, at most a thousand: further ones wait until one has ended.
 
 It listens on 127.0.0.1. Since a browser on the same machine may visit any site, a request is refused when its Host is
 not a name of this machine (a rebound name), and a switch is refused when it comes from another origin.
@@ -52,7 +56,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from labkit.errors import DependencyError, RateLimitedError, ServiceError
+from labkit.errors import DependencyError, OverloadedError, RateLimitedError, ServiceError
 from labkit.services.checks import is_number, is_whole, shown
 from labkit.services.faults import Fault, FaultKind, FaultPlan, as_fault, as_plan
 from labkit.services.latency import Latency, as_latency
@@ -75,6 +79,9 @@ __all__ = ["HOST", "HttpService", "HttpServiceThread"]
 HOST = "127.0.0.1"
 MAX_HEADER_BYTES = 16_384
 MAX_BODY_BYTES = 1_024
+MAX_CONNECTIONS = 1_000
+SPARE_FILES = 32  # descriptors that are left to everything else in the process
+ACCEPT_AGAIN_AFTER = 0.5
 IDLE_LIMIT = 60.0
 RECENT = 12
 _logger = logging.getLogger(__name__)
@@ -134,7 +141,12 @@ class HttpService:
         self._receive_limit = receive_limit
         self.clock = LoopClock()
         self._service: PartsAvailability | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._server: asyncio.Server | None = None  # only where an event loop watches no sockets
+        self._accepting = False
+        self._said_full = False
+        self._max_connections = max_connections()
+        self._joining: set[Task[Any]] = set()
         self._port = 0
         self._connections: set[_Connection] = set()
         self._answers: set[Task[None]] = set()
@@ -164,7 +176,7 @@ class HttpService:
     @property
     def running(self) -> bool:
         """Whether it listens."""
-        return self._server is not None and not self._stopping
+        return self._listener is not None and not self._stopping
 
     def set_fault(self, fault: Fault | FaultKind | str, **settings: Any) -> Fault:
         """Switch by hand; see `MockService.set_fault`."""
@@ -180,27 +192,35 @@ class HttpService:
         Raises:
             ServiceError: it was started before, or the port is taken or not allowed.
         """
-        if self._server is not None or self._stopping:
+        if self._listener is not None or self._stopping:
             raise ServiceError("an HttpService can be started once; make a new one")
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: _Connection(self), HOST, self._wanted_port, backlog=1024
-            )
+            self._listener = socket.create_server((HOST, self._wanted_port), backlog=1024)
         except OSError as error:
             raise ServiceError(_why_not(error, self._wanted_port)) from error
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._listener.setblocking(False)
+        self._port = self._listener.getsockname()[1]
         self._service = PartsAvailability(self.clock, plan=self._plan, latency=self._latency, seed=self._seed)
         self._keepers.append(self.clock.start(self._close_the_slow(), name="labkit-http-limits"))
         if self._stop_after is not None:
             self._keepers.append(self.clock.start(self._stop_in(self._stop_after), name="labkit-http-stop-after"))
+        try:
+            self._accept_more()
+        except NotImplementedError:  # Windows' loop accepts in another way, and has no such limit on open sockets
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: _Connection(self), sock=self._listener, backlog=1024
+            )
 
     async def stop(self) -> None:
         """Stop at once: whatever is unanswered is cut off. Does nothing the second time."""
-        if self._stopping or self._server is None:
+        if self._stopping or self._listener is None:
             await self.ended()
             return
         self._stopping = True
-        self._server.close()
+        self._accept_no_more()
+        if self._server is not None:
+            self._server.close()
+        self._listener.close()
         me = asyncio.current_task()
         waiting = [task for task in (*self._keepers, *self._answers) if task is not me]
         for connection in tuple(self._connections):
@@ -214,15 +234,16 @@ class HttpService:
                 except asyncio.CancelledError:
                     if not task.cancelled():
                         raise  # it is this stop() that was cancelled
-            while self._connections:
+            while self._connections or self._joining:
                 await self.clock.sleep(0)  # until every socket has heard that it is closed
-            await self._server.wait_closed()
+            if self._server is not None:
+                await self._server.wait_closed()
         finally:
             self._ended.set()
 
     async def ended(self) -> None:
         """Wait until it has stopped, whoever stopped it; returns at once where it never ran."""
-        if self._server is not None:
+        if self._listener is not None:
             await self._ended.wait()
 
     async def __aenter__(self) -> Self:
@@ -245,6 +266,61 @@ class HttpService:
             for connection in tuple(self._connections):
                 if connection.waits_too_long(now):
                     connection.abort()
+
+    # -- who may come in ----------------------------------------------------------------------------------------------
+
+    def _accept_more(self) -> None:
+        """Go on accepting, where there is room."""
+        room = len(self._connections) + len(self._joining) < self._max_connections
+        if self._listener is not None and room and not self._accepting and not self._stopping and self._server is None:
+            self._watch(self._listener)
+            self._accepting = True
+
+    def _watch(self, listener: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listener, self._accept)
+
+    def _accept_no_more(self) -> None:
+        """Leave who comes now to the system's queue."""
+        if self._listener is not None and self._accepting:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._accepting = False
+
+    def _accept(self) -> None:
+        """Somebody knocks."""
+        assert self._listener is not None
+        if len(self._connections) + len(self._joining) >= self._max_connections:
+            self._accept_no_more()  # the end of a connection goes on
+            self._say_full(f"{self._max_connections:,} connections are open, which is the most that it takes")
+            return
+        try:
+            client, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _NO_FILES:
+                self._accept_no_more()
+                self._keepers.append(self.clock.start(self._accept_later(), name="labkit-http-accept"))
+                self._say_full("the process has no file descriptor left for one more connection")
+            return  # otherwise the client has left again, or there was none
+        client.setblocking(False)
+        joining = self.clock.start(self._join(client), name="labkit-http-join")
+        self._joining.add(joining)
+
+    async def _join(self, client: socket.socket) -> None:
+        # Never cancelled, so that no socket is lost on the way: whoever comes during a stop is turned away at once.
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: _Connection(self), client)
+        finally:
+            self._joining.discard(cast(Any, asyncio.current_task()))
+            self._accept_more()
+
+    async def _accept_later(self) -> None:
+        await self.clock.sleep(ACCEPT_AGAIN_AFTER)
+        self._keepers.remove(cast(Any, asyncio.current_task()))
+        self._accept_more()
+
+    def _say_full(self, why: str) -> None:
+        if not self._said_full:
+            self._said_full = True
+            _logger.warning("%s:%d lets further clients wait: %s", HOST, self._port, why)
 
     # -- what is at which path ---------------------------------------------------------------------------------------
 
@@ -277,9 +353,9 @@ class HttpService:
                 to.send_json(404, {"error": f"there is nothing at {shown(request.path)}; try /parts/HX-2040 or /"})
 
     def _allows(self, to: _Connection, request: _Request, *methods: str) -> bool:
-        if request.method in methods:
-            return True
-        allowed = ", ".join(methods)
+        if request.method in methods or (request.method == "HEAD" and "GET" in methods):
+            return True  # HEAD is GET without the body, which the connection leaves out
+        allowed = ", ".join(["GET", "HEAD", *methods[1:]] if methods[0] == "GET" else methods)
         message = f"{request.method[:20]} is not possible here (allowed: {allowed})"
         to.send(405, _json({"error": message}), _JSON, ("allow", allowed))
         return False
@@ -457,18 +533,32 @@ class HttpServiceThread:
 
 
 class _Request:
-    """A request that has arrived whole."""
+    """A request that has arrived whole.
 
-    __slots__ = ("body", "headers", "method", "path", "segments")
+    Raises:
+        ValueError: what it asks for is no path and no URL.
+    """
+
+    __slots__ = ("body", "headers", "hosts", "method", "path", "segments")
 
     def __init__(self, event: h11.Request, body: bytes) -> None:
         self.method = event.method.decode("ascii")
-        target = event.target.decode("ascii", "replace")
-        path = target.partition("?")[0] if target.startswith("/") else urlsplit(target).path
-        self.path = path
-        self.segments = [unquote(segment, errors="replace") for segment in path.removeprefix("/").split("/")]
         self.headers = [(name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers]
+        self.hosts = self.all("host")
+        self.path = self._path_in(event.target.decode("ascii", "replace"))
+        self.segments = [unquote(segment, errors="replace") for segment in self.path.removeprefix("/").split("/")]
         self.body = body
+
+    def _path_in(self, target: str) -> str:
+        if target.startswith("/"):
+            return target.partition("?")[0]
+        if (target == "*" and self.method == "OPTIONS") or self.method == "CONNECT":
+            return target
+        url = urlsplit(target)
+        if url.scheme not in ("http", "https") or not url.netloc:
+            raise ValueError("neither a path nor a URL")
+        self.hosts = [*self.hosts, url.netloc]  # the URL's own host counts as well: it may be a rebound one
+        return url.path or "/"
 
     def all(self, name: str) -> list[str]:
         """Every value of a header."""
@@ -492,6 +582,7 @@ class _Connection(asyncio.Protocol):
         self._choked = False
         self._since = 0.0
         self._arriving = False  # whether a request has begun and is not whole yet
+        self._refused = False  # whether it was told why, and what it still sends is of no interest
 
     # -- what asyncio tells ------------------------------------------------------------------------------------------
 
@@ -503,6 +594,8 @@ class _Connection(asyncio.Protocol):
         self._server._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         self._http.receive_data(data)
         if self._answer is not None or self._choked:
             if len(self._http.trailing_data[0]) > MAX_HEADER_BYTES:
@@ -514,6 +607,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server._connections.discard(self)
+        self._server._accept_more()
         self._transport = None
         if self._answer is not None:
             self._answer.cancel()
@@ -534,30 +628,47 @@ class _Connection(asyncio.Protocol):
 
     def _read(self) -> None:
         while self._answer is None and not self._choked and self._transport is not None:
+            before = len(self._http.trailing_data[0])
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
-                self._refuse(error.error_status_hint, f"this is not a request that can be read: {error}")
+                if error.error_status_hint == 431:
+                    self._refuse(431, _TOO_LONG)
+                else:
+                    self._refuse(error.error_status_hint, f"this is not a request that can be read: {error}")
+                return
+            if isinstance(event, h11.Request):
+                self._request, self._body = event, b""
+            # h11 asks how long a head is only while it is not complete, so one that comes in one piece is asked here.
+            read = before - len(self._http.trailing_data[0])
+            if read - (len(event.data) if isinstance(event, h11.Data) else 0) > MAX_HEADER_BYTES:
+                self._refuse(431, _TOO_LONG)
                 return
             if event is h11.NEED_DATA or event is h11.PAUSED:
                 return
             if isinstance(event, h11.Request):
-                self._request, self._body = event, b""
                 if event.http_version not in (b"1.0", b"1.1"):
                     self._refuse(505, "this service speaks HTTP/1.1")
+                    return
+                if any(name == b"content-length" and int(value) > MAX_BODY_BYTES for name, value in event.headers):
+                    self._refuse(413, _TOO_LARGE)
                     return
                 if self._http.they_are_waiting_for_100_continue:
                     self._write(h11.InformationalResponse(status_code=100, headers=[]))
             elif isinstance(event, h11.Data):
                 self._body += event.data
                 if len(self._body) > MAX_BODY_BYTES:
-                    self._refuse(413, f"the body is longer than {MAX_BODY_BYTES:,} bytes")
+                    self._refuse(413, _TOO_LARGE)
                     return
             elif isinstance(event, h11.EndOfMessage):
                 assert self._request is not None
-                answer = self._clock.start(
-                    self._respond(_Request(self._request, self._body)), name="labkit-http-answer"
-                )
+                try:
+                    request = _Request(self._request, self._body)
+                except ValueError:  # a broken address such as http://[ among them
+                    target = shown(self._request.target.decode("ascii", "replace"))
+                    self._refuse(400, f"{target} is neither a path such as /parts/HX-2040 nor a URL")
+                    return
+                answer = self._clock.start(self._respond(request), name="labkit-http-answer")
                 self._answer = answer
                 self._server._answers.add(answer)
             else:  # the client has said that it will send no more
@@ -567,7 +678,14 @@ class _Connection(asyncio.Protocol):
     def _refuse(self, status: int, why: str) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.send(status, _json({"error": why}), _JSON, ("connection", "close"))
-        self.cut()
+        if self._transport is None:
+            return
+        # Closed at once, while something of the request is unread, the system would send a reset and with it throw the
+        # answer away. So it listens on, to nothing, until the client closes or its time to send the request is over.
+        self._refused = True
+        self._since, self._arriving = self._clock.now(), True
+        with suppress(OSError):  # it has left meanwhile
+            self._transport.write_eof()
 
     async def _respond(self, request: _Request) -> None:
         answer = self._answer
@@ -585,6 +703,7 @@ class _Connection(asyncio.Protocol):
         self._since, self._arriving = self._clock.now(), False
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
+            self._request = None
             self._read()
         else:
             self.cut()
@@ -602,12 +721,12 @@ class _Connection(asyncio.Protocol):
 
     def send_failure(self, error: DependencyError) -> None:
         """A failure of the service, whole."""
+        after = error.retry_after if isinstance(error, RateLimitedError | OverloadedError) else None
+        more = [] if after is None else [("retry-after", str(max(1, math.ceil(after))))]
         if isinstance(error, RateLimitedError):
-            after = error.retry_after
-            more = [] if after is None else [("retry-after", str(max(1, math.ceil(after))))]
             self.send(429, _json({"error": "too many requests"}), _JSON, *more)
         else:
-            self.send_json(503, {"error": "the service failed"})
+            self.send(503, _json({"error": "the service failed"}), _JSON, *more)
 
     def send_json(self, status: int, data: object) -> None:
         """A whole answer in JSON."""
@@ -616,8 +735,7 @@ class _Connection(asyncio.Protocol):
     def send(self, status: int, body: bytes, kind: str, *more: tuple[str, str]) -> None:
         """A whole answer."""
         self.begin(status, kind, ("content-length", str(len(body))), *more)
-        if self._request is None or self._request.method != b"HEAD":
-            self.go_on(body)
+        self.go_on(body)
         self.finish()
 
     def begin(self, status: int, kind: str, *more: tuple[str, str]) -> None:
@@ -626,8 +744,9 @@ class _Connection(asyncio.Protocol):
         self._write(h11.Response(status_code=status, headers=headers, reason=_REASONS.get(status, b"")))
 
     def go_on(self, data: bytes) -> None:
-        """More of an answer's body."""
-        self._write(h11.Data(data=data))
+        """More of an answer's body; nothing where a head alone was asked for."""
+        if self._request is None or self._request.method != b"HEAD":
+            self._write(h11.Data(data=data))
 
     def finish(self) -> None:
         """The proper end of an answer."""
@@ -655,6 +774,9 @@ class _Connection(asyncio.Protocol):
 
 
 _JSON = "application/json"
+_TOO_LONG = f"the head of the request is longer than {MAX_HEADER_BYTES:,} bytes"
+_TOO_LARGE = f"the body is longer than {MAX_BODY_BYTES:,} bytes"
+_NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _RESET = struct.pack("ii", 1, 0)  # linger on, for no time: closing sends a reset
 _LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _REASONS = {
@@ -667,9 +789,22 @@ _REASONS = {
     429: b"Too Many Requests",
     431: b"Request Header Fields Too Large",
     500: b"Internal Server Error",
+    501: b"Not Implemented",
     503: b"Service Unavailable",
     505: b"HTTP Version Not Supported",
 }
+
+
+def max_connections() -> int:
+    """How many connections a server takes at once: what the process may have open, with some to spare."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MAX_CONNECTIONS
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, allowed - SPARE_FILES))
 
 
 def _json(data: object) -> bytes:
@@ -678,8 +813,8 @@ def _json(data: object) -> bytes:
 
 def _refusal(request: _Request) -> str | None:
     """Why a request must not be served, or None."""
-    hosts = request.all("host")
-    if len(hosts) != 1 or not _LOOPBACK.fullmatch(hosts[0]):
+    hosts = request.hosts
+    if len(request.all("host")) != 1 or not all(_LOOPBACK.fullmatch(host) for host in hosts):
         return f"this service answers on this machine's own names only (localhost, {HOST})"
     if request.method not in ("GET", "HEAD"):
         foreign = any(origin.lower() != f"http://{hosts[0].lower()}" for origin in request.all("origin"))

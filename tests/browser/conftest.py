@@ -1,7 +1,9 @@
 """A real JupyterLab, started as a learner starts it, and Chromium before it.
 
-One server and one browser for all tests; each notebook is opened in a context of its own, and its kernel ends with the
-test. Whatever a page complains about or asks of another machine fails the test that opened it.
+One server and one browser for all tests of a worker. Each test has a page, a kernel and JupyterLab's first settings of
+its own. The first page of a test shares a context with those of other tests, so that JupyterLab's scripts, which take
+longer to load than all else, come from its cache; nothing else stays in it. Whatever a page complains about or asks of
+another machine fails the test that opened it.
 """
 
 from __future__ import annotations
@@ -46,19 +48,33 @@ def browser(chromium: str) -> Iterator[Any]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def shared(browser: Any) -> Iterator[Any]:
+    """A context whose cache lasts."""
+    context = browser.new_context()
+    yield context
+    context.close()
+
+
 class Opened(NotebookPage):
     """A notebook in a tab, and what the tab asked of machines that are not this one."""
 
     def __init__(self, browser: Any, lab: LabServer, **options: Any) -> None:
         super().__init__(browser, lab, **options)
         self.abroad: list[str] = []
-        self.context.on("request", lambda request: self._watch(request.url))
+        self._asked = lambda request: self._watch(request.url)
+        self.context.on("request", self._asked)
         self.page.on("websocket", lambda socket: self._watch(socket.url))
 
     def _watch(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("data", "blob") and parts.hostname != "127.0.0.1":
             self.abroad.append(url)
+
+    def close(self) -> None:
+        """Close it and listen no more."""
+        self.context.remove_listener("request", self._asked)
+        super().close()
 
     def open(self, notebook: str, *, app: str = "lab") -> None:
         """Open a notebook, without the file browser beside it."""
@@ -82,14 +98,17 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture
-def open_notebook(lab: LabServer, browser: Any) -> Iterator[Open]:
+def open_notebook(lab: LabServer, browser: Any, shared: Any) -> Iterator[Open]:
     """Opens a notebook: open_notebook(path, run=True, width=..., ...). At the end no page has complained."""
     opened: list[Opened] = []
+    lab.begin_anew()
 
     def start(notebook: str = STEPPER, *, run: bool = True, app: str = "lab", **options: Any) -> Opened:
         if not opened and (ROOT / notebook).is_file():  # as it is stored, whatever an earlier test saved there
             shutil.copyfile(ROOT / notebook, lab.folder / notebook)
-        page = Opened(browser, lab, **options)
+        # A second page is another person's: JupyterLab would tell two pages of one context from each other.
+        common = not opened and not options.keys() - {"width", "height"}
+        page = Opened(browser, lab, context=shared if common else None, **options)
         opened.append(page)
         page.open(notebook, app=app)
         if run:
@@ -100,7 +119,7 @@ def open_notebook(lab: LabServer, browser: Any) -> Iterator[Open]:
     complaints = [complaint for page in opened for complaint in page.complaints]
     abroad = [url for page in opened for url in page.abroad]
     for page in opened:
-        page.close()
+        page.close()  # a page that the test has closed is closed again
     lab.end_kernels()
     assert complaints == []
     assert abroad == []

@@ -22,7 +22,7 @@ def test_cancel_explorer(open_cell: Any, axe: str) -> None:
     root.get_by_role("button", name="A cancelled bystander").click()
     told("cancel-frees-foreign-probe")
     root.locator(".labkit-picture").get_by_text("The guarded breaker").first.wait_for()
-    assert root.get_by_role("radio", name="both, side by side").is_checked()
+    root.get_by_role("radio", name="both, side by side", checked=True).wait_for()  # when the kernel is done with it
     assert page.evaluate(VIOLATIONS) == []
 
     root.get_by_role("button", name="All give up before the limit").press("Enter")

@@ -42,19 +42,24 @@ def test_in_notebook_7(open_cell: Any) -> None:
     opened.complaints[:] = [each for each in opened.complaints if not any(words in each for words in its_own)]
 
 
-def test_says_that_a_long_run_runs(open_cell: Any) -> None:
+def test_says_that_a_long_run_runs(open_cell: Any, lab: Any) -> None:
     """A run of more than 300 ms is said to run until it is there; meanwhile the hand moves on and the last one wins."""
     code = (
-        "import time\nfrom labkit.widgets import explorer_model as model\nrun, runs = model.run_scenario, []\n"
-        "def slowly(scenario):\n    runs.append(1)\n    time.sleep(0.9 if len(runs) > 1 else 0)\n"
+        "import time\nfrom pathlib import Path\nfrom labkit.widgets import explorer_model as model\n"
+        "run, runs = model.run_scenario, []\n"
+        "def slowly(scenario):\n    runs.append(1)\n"
+        "    while len(runs) == 2 and not Path('go-on').exists():\n        time.sleep(0.02)\n"
         "    return run(scenario)\nmodel.run_scenario = slowly\n"
     )
+    go_on = lab.folder / "go-on"  # the first move's run lasts until the hand has made its last
     opened = open_cell(f"{code}{CODE}")
     for _ in range(6):
         threshold(opened).press("ArrowRight")
     opened.until("document.querySelector('.labkit-running').textContent === 'Running …'", says="it says that it runs")
     assert threshold(opened).input_value() == "11"
+    go_on.touch()
     shows(opened, "11")
+    go_on.unlink()
     opened.until("document.querySelector('.labkit-running').textContent === ''", says="it runs no more")
     runs = int(opened.page.evaluate(f"{EXPLORER}.dataset.runs"))
     assert runs == 3, "of six positions the first and the last were run"

@@ -24,9 +24,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals of this kind exis
 
 
 @contextmanager
-def serving(*words, **settings):
+def serving(*words, command=None, **settings):
     """A running `labkit serve`, its URL once it listens; killed at the end if a test failed to stop it."""
-    command = [sys.executable, "-m", "labkit", "serve", *words]
+    command = command or [sys.executable, "-m", "labkit", "serve", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings)
     watchdog = threading.Timer(LIMIT, process.kill)
     watchdog.start()
@@ -90,6 +90,30 @@ def test_another_shell_switches_it(capsys):
         assert capsys.readouterr().out == f"http://127.0.0.1:{port} is now: connection_error\n"
         assert get(process.url + "/fault")["fault"] == "connection_error"
         assert f"labkit serve --set hang --port {port}\n" in process.told
+
+
+@posix
+@pytest.mark.parametrize("spare", [32, -1000], ids=["the most", "no descriptor left"])
+def test_more_connections_than_descriptors_are_one_line(spare):
+    """With 64 file descriptors, 150 connections bring one line on stderr; those that wait are served in the end."""
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); import labkit.cli;"
+        f"from labkit.services import http_server; http_server.SPARE_FILES = {spare};"
+        "sys.exit(labkit.cli.main(['serve', '--port', '0']))"
+    )
+    with serving(command=[sys.executable, "-c", limited]) as process:
+        address = ("127.0.0.1", int(process.url.rpartition(":")[2]))
+        clients = [socket.create_connection(address) for _ in range(150)]
+        said = process.stderr.readline()
+        for client in clients[:-1]:
+            client.close()
+        clients[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        with clients[-1] as last, last.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+        process.send_signal(signal.SIGTERM)
+        _, more, status = end(process)
+    assert "lets further clients wait: " in said
+    assert (more, status) == ("", 0)
 
 
 def refused(capsys, *words):

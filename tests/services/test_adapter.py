@@ -6,14 +6,17 @@ import asyncio
 import gzip
 import json
 import socket
+import struct
 import subprocess
 import sys
 from contextlib import aclosing, asynccontextmanager
+from itertools import count
 
 import httpx2
 import pytest
 
-from labkit.errors import BusinessRejection, DependencyError, RateLimitedError, ServiceError
+from labkit.errors import BusinessRejection, DependencyError, OverloadedError, RateLimitedError, ServiceError
+from labkit.middleware import Stack
 from labkit.services import (
     Fault,
     FaultKind,
@@ -99,6 +102,12 @@ def against(*pieces, then="close", way="call", **settings):
             return await outcome(adapter, way)
 
     return live(main())
+
+
+def kept(adapter):
+    """The connections that an adapter holds."""
+    transport = adapter._client._transport
+    return [*transport._kept._pool.connections, *transport._fresh._pool.connections]
 
 
 FAULTS = [
@@ -234,15 +243,207 @@ def test_every_status_has_its_class(status, kind, way):
     assert "\n" not in str(seen)
 
 
+DATE = "date: Sun, 06 Nov 1994 08:49:00 GMT"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, RateLimitedError), (503, OverloadedError)])
 @pytest.mark.parametrize(
-    ("header", "seconds"),
-    [("retry-after: 7", 7.0), ("retry-after: Wed, 21 Oct 2026 07:28:00 GMT", None), ("x: y", None)],
+    ("headers", "seconds"),
+    [
+        (["retry-after: 7"], 7.0),
+        (["retry-after: 0"], 0.0),
+        (["retry-after: Sun, 06 Nov 1994 08:49:37 GMT", DATE], 37.0),
+        (["retry-after: Sunday, 06-Nov-94 08:49:37 GMT", DATE], 37.0),
+        (["retry-after: Sun Nov  6 08:49:37 1994", DATE], 37.0),
+        (["retry-after: Sat, 31 Dec 2016 23:59:60 GMT", "date: Sat, 31 Dec 2016 23:59:00 GMT"], 59.0),
+        (["retry-after: Sun, 06 Nov 1994 08:48:00 GMT", DATE], 0.0),
+        (["retry-after: Sun, 06 Nov 1994 08:49:37 GMT"], None),
+        (["retry-after: Sun, 06 Nov 1994 08:49:37 GMT", "date: today"], None),
+        (["retry-after: soon", DATE], None),
+        (["retry-after: Sun, 99 Nov 1994 08:49:37 GMT", DATE], None),
+        (["retry-after: Sun, 06 Nov 1994 99:49:37 GMT", DATE], None),
+        (["retry-after: Sun, 06 Xyz 1994 08:49:37 GMT", DATE], None),
+        (["retry-after: Sun, 06 Nov 0000 08:49:37 GMT", DATE], None),
+        (["retry-after: Sun, 06 Nov 1994 08:49:37 +0200", DATE], None),
+        (["retry-after: " + "9" * 400], None),
+        (["retry-after: -5"], None),
+        (["retry-after: 1.5"], None),
+        (["retry-after: 1e9"], None),
+        (["retry-after:"], None),
+        (["retry-after: 7", "retry-after: 8"], None),
+        (["retry-after: 1_0"], None),
+    ],
+    ids=lambda value: ", ".join(value)[:60] if isinstance(value, list) else None,
 )
-def test_a_429_says_when_to_come_again(header, seconds):
-    """Seconds in Retry-After are read; a date, or none at all, leaves `retry_after` None."""
-    seen = against(whole(429, GOOD, "application/json", header))
-    assert type(seen) is RateLimitedError
+def test_it_says_when_to_come_again(headers, seconds, status, kind):
+    """Retry-After is read as seconds, or as a date counted from the answer's own Date; what is neither is None."""
+    seen = against(whole(status, GOOD, "application/json", *headers))
+    assert type(seen) is kind
     assert seen.retry_after == seconds
+
+
+def test_a_limit_without_retry_after_says_nothing():
+    """A 429 without the header has `retry_after` None, and a 503 without it is any server error."""
+    assert against(whole(429, GOOD)).retry_after is None
+    assert type(against(whole(503, GOOD))) is DependencyError
+
+
+def test_the_mock_says_when_it_has_room_again():
+    """An overload whose end the service knows goes over HTTP as a 503 with Retry-After, and comes out as it went in."""
+
+    async def main():
+        async with HttpService(latency=0) as server, PartsAdapter(server.url) as adapter:
+
+            async def full(part):
+                raise OverloadedError("no worker is free", 1.2)
+
+            server.service.call = full
+            return await outcome(adapter, "call")
+
+    seen = live(main())
+    assert (type(seen), seen.retry_after) == (OverloadedError, 2.0)
+
+
+KEEP = whole(200, GOOD).replace(b"connection: close\r\n", b"")
+
+
+@asynccontextmanager
+async def scripted(*connections):
+    """A server whose n-th connection meets its k-th request with the k-th (bytes, what then) of the n-th script."""
+    scripts, numbers, seen, handlers = iter(connections), count(), [], set()
+
+    async def handle(reader, writer):
+        handlers.add(asyncio.current_task())
+        number = next(numbers)
+        try:
+            for piece, then in next(scripts):
+                request = await reader.readuntil(b"\r\n\r\n")
+                seen.append((number, request.split(b" ")[1].decode()))
+                writer.write(piece)
+                await writer.drain()
+                if then == "hold":
+                    await reader.read(-1)
+                if then == "reset":
+                    writer.transport.get_extra_info("socket").setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                    )
+                    writer.transport.abort()
+                if then != "keep":
+                    return
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            handlers.discard(asyncio.current_task())
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
+    finally:
+        server.close()
+        for task in tuple(handlers):
+            task.cancel()
+        await asyncio.gather(*handlers, return_exceptions=True)
+
+
+def twice(*connections, way="call", **settings):
+    """What leaves the adapter on two calls, one after the other, and on which connections their requests came."""
+
+    async def main():
+        async with scripted(*connections) as (url, seen), PartsAdapter(url, **settings) as adapter:
+            first = await outcome(adapter, "call")
+            return first, await outcome(adapter, way), [number for number, _ in seen]
+
+    first, second, seen = live(main())
+    assert first.quantity == 3
+    return second, seen
+
+
+LINES = whole(200, json.dumps(GOOD).encode() + b"\n", "application/x-ndjson")
+
+
+@pytest.mark.parametrize("way", ["call", "stream"])
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_connection_that_was_closed_meanwhile_is_no_failure(how, way):
+    """The service ends a kept connection as the next request arrives on it: it is asked again on a fresh one."""
+    second, seen = twice([(KEEP, "keep"), (b"", how)], [(KEEP if way == "call" else LINES, "keep")], way=way)
+    assert (second if way == "call" else second[0]).quantity == 3
+    assert seen == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "settings", "kind", "connections"),
+    [
+        ([[(KEEP, "keep"), (b"", "close")], [(b"", "close")]], {}, ConnectionError, [0, 0, 1]),
+        ([[(KEEP, "keep"), (b"HTTP/1.1 200 O", "close")]], {}, ConnectionError, [0, 0]),
+        ([[(KEEP, "keep"), (b"SSH-2.0-x\r\n", "close")]], {}, ConnectionError, [0, 0]),
+        ([[(KEEP, "keep"), (KEEP[:-5], "close")]], {}, DependencyError, [0, 0]),
+        ([[(KEEP, "keep"), (b"", "hold")]], {"timeout": 0.1}, TimeoutError, [0, 0]),
+        (
+            [[(KEEP.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"), "keep")], [(b"", "close")]],
+            {},
+            ConnectionError,
+            [0, 1],
+        ),
+    ],
+    ids=["again", "half a head", "not HTTP", "half a body", "silence", "a fresh one"],
+)
+def test_nothing_else_is_asked_again(scripts, settings, kind, connections):
+    """Twice on end, after a byte of an answer, out of time, on a fresh connection: it is the caller's to judge."""
+    second, seen = twice(*scripts, **settings)
+    assert type(second) is kind
+    assert seen == connections
+
+
+def test_the_second_request_takes_none_of_the_kept_connections():
+    """Where every kept connection has been closed meanwhile, one repetition is enough: it makes its own."""
+
+    async def main():
+        old = [(KEEP, "keep"), (b"", "close")]
+        async with scripted(old, old, old, [(KEEP, "keep")]) as (url, seen), PartsAdapter(url) as adapter:
+            await asyncio.gather(*(adapter.call("HX-2040") for _ in range(3)))
+            return (await adapter.call("HX-2040")).quantity, [number for number, _ in seen]
+
+    quantity, seen = live(main())
+    assert quantity == 3
+    assert (sorted(seen[:3]), seen[4]) == ([0, 1, 2], 3)
+
+
+def test_a_client_of_one_s_own_repeats_nothing():
+    """What is done with a client that was handed in is that client's affair."""
+
+    async def main():
+        async with (
+            scripted([(KEEP, "keep"), (b"", "close")]) as (url, seen),
+            httpx2.AsyncClient(trust_env=False) as client,
+        ):
+            adapter = PartsAdapter(url, client)
+            await adapter.call("HX-2040")
+            return await outcome(adapter, "call"), len(seen)
+
+    seen, requests = live(main())
+    assert (type(seen), requests) == (ConnectionError, 2)
+
+
+def test_a_breaker_does_not_count_the_closing_of_an_idle_connection():
+    """A breaker that opens at the first failure stays closed when the service closes a kept connection."""
+    text = """
+middleware:
+  b: {_type: circuit_breaker, failure_threshold: 1}
+functions:
+  parts: {_type: parts, middleware: [b]}
+"""
+
+    async def main():
+        async with (
+            scripted([(KEEP, "keep"), (b"", "close")], [(KEEP, "keep")]) as (url, _),
+            PartsAdapter(url) as adapter,
+        ):
+            stack = Stack.load(text, services={"parts": adapter})
+            replies = [await stack.call("parts", "HX-2040") for _ in range(2)]
+            return [reply.quantity for reply in replies]
+
+    assert live(main()) == [3, 3]
 
 
 def test_a_404_that_does_not_say_unknown_part_asks_for_the_base_url():
@@ -432,8 +633,7 @@ def test_two_hundred_cancelled_calls_leave_nothing(way, until):
             await until(lambda: server.service.in_flight == 0 and not server._connections)
             server.set_fault("healthy")
             reply = await adapter.call("HX-2040")
-            pool = adapter._client._transport._pool
-            return ended, len(pool.connections), server.service.outcomes, reply
+            return ended, len(kept(adapter)), server.service.outcomes, reply
 
     ended, pooled, outcomes, reply = live(main())
     assert all(isinstance(end, asyncio.CancelledError) for end in ended)
@@ -481,7 +681,7 @@ def test_a_reader_that_stops_early_closes_its_connection(until):
                 async for _ in chunks:
                     break
             await until(lambda: server.service.in_flight == 0)
-            return server.service.outcomes, len(adapter._client._transport._pool.connections)
+            return server.service.outcomes, len(kept(adapter))
 
     assert live(main()) == ({"cancelled": 1}, 0)
 

@@ -365,7 +365,9 @@ def test_the_page_loads_nothing_from_elsewhere():
         ("POST", "/fault", 405),
         ("PUT", "/health", 405),
         ("DELETE", "/parts/HX-2040", 405),
-        ("HEAD", "/", 405),
+        ("HEAD", "/nothing", 404),
+        ("OPTIONS", "*", 404),
+        ("CONNECT", "localhost:80", 404),
         ("BREW", "/", 405),
         ("GET", "/parts/", 404),
         ("GET", "/parts/HX-2040/stream/x", 404),
@@ -382,6 +384,43 @@ def test_other_paths_and_methods_are_refused(method, path, status):
             return (await ask(server, method, path))[0], server.service.attempts
 
     assert live(main()) == (status, 0)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/health", "/fault", "/parts", "/parts/HX-2040", "/parts/ZZ-0000", "/parts/HX-2040/stream", "/nothing"],
+)
+def test_head_is_get_without_its_body(path):
+    """HEAD has the status and the headers of GET, and no body; the connection serves the next request."""
+
+    async def main():
+        async with HttpService(latency=0) as server:
+            got = await ask(server, "GET", path)
+            async with connected(server) as (reader, writer):
+                for close in ("keep-alive", "close"):
+                    head = f"HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: {close}\r\n\r\n"
+                    writer.write(head.encode())
+                raw = await reader.read(-1)
+            return got, raw, server.service.attempts
+
+    (status, fields, _), raw, attempts = live(main())
+    first, second, rest = raw.split(b"\r\n\r\n")
+    assert rest == b""
+    assert [head.split(b" ")[1] for head in (first, second)] == [str(status).encode()] * 2
+    stated = dict(line.lower().split(": ", 1) for line in second.decode().split("\r\n")[1:])
+    assert stated.keys() == fields.keys()
+    assert stated["content-type"] == fields["content-type"]
+    assert attempts == (3 if path.startswith("/parts/") else 0)
+
+
+def test_a_405_names_what_is_allowed():
+    """A method that is not possible is answered by those that are, HEAD among them."""
+
+    async def main():
+        async with HttpService() as server:
+            return [(await ask(server, "POST", path))[1]["allow"] for path in ("/health", "/fault")]
+
+    assert live(main()) == ["GET, HEAD", "GET, HEAD, PUT, DELETE"]
 
 
 @pytest.mark.parametrize("suffix", ["", "/stream"])
@@ -433,9 +472,13 @@ def test_health_answers_under_every_fault():
         b"GET /health HTTP/9.9\r\nHost: localhost\r\n\r\n",
         b"nonsense\r\n\r\n",
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 40_000,
+        b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET ftp://localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET health HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
-    ids=["tls", "no host", "two hosts", "version", "nonsense", "length", "huge header"],
+    ids=["tls", "no host", "two hosts", "version", "nonsense", "length", "[", "[::1", "no name", "ftp", "no slash"],
 )
 def test_what_is_no_request_is_a_4xx_and_a_close(raw):
     """Bytes that are no HTTP request are refused and the connection is closed; the server lives on."""
@@ -448,8 +491,115 @@ def test_what_is_no_request_is_a_4xx_and_a_close(raw):
             return answer, (await ask(server, path="/health"))[0]
 
     answer, after = live(main())
-    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 431", b"HTTP/1.1 505"))
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 505"))
     assert after == 200
+
+
+_HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+_CHUNKED = b"PUT /fault HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        _HEAD + b"X: " + b"y" * 100_000 + b"\r\n\r\n",
+        _HEAD + b"X: y\r\n" * 15_000 + b"\r\n",
+        _HEAD + b"X:" + b" " * 100_000 + b"y\r\n\r\n",
+        b"GET /" + b"y" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        _HEAD + b"X: " + b"y" * 3_000_000,
+        _CHUNKED + b"4\r\nhang\r\n0\r\nT: " + b"y" * 100_000 + b"\r\n\r\n",
+        _CHUNKED + b"4;" + b"e" * 100_000 + b"\r\nhang\r\n0\r\n\r\n",
+    ],
+    ids=["one header", "many headers", "blanks", "target", "without end", "trailer", "chunk extension"],
+)
+def test_a_long_head_is_a_431_however_it_arrives(raw):
+    """More than 16 KB of head is refused, in one read or in many, and the client gets to read that."""
+
+    async def main():
+        async with HttpService() as server, connected(server) as (reader, writer):
+            writer.write(raw)
+            return await reader.read(-1), server.service.switched
+
+    answer, switched = live(main())
+    assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large")
+    assert b"longer than 16,384 bytes" in answer
+    assert not switched
+
+
+def test_a_head_of_less_is_served():
+    """The limit is one on heads that are too long: 15 KB of headers are served."""
+
+    async def main():
+        async with HttpService() as server:
+            return (await ask(server, path="/health", headers=[("X", "y" * 15_000)]))[0]
+
+    assert live(main()) == 200
+
+
+def test_a_body_that_is_announced_too_long_is_refused_at_once():
+    """Who asks first (Expect: 100-continue) is told 413 before a byte of the body, and not to go on."""
+
+    async def main():
+        async with HttpService() as server, connected(server) as (reader, writer):
+            lines = ["PUT /fault HTTP/1.1", "Host: localhost", "Expect: 100-continue", "Content-Length: 5000"]
+            writer.write("\r\n".join([*lines, "", ""]).encode())
+            return await reader.read(-1)
+
+    assert live(main()).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("target", ["http://evil.example/health", "http://user@localhost/health", "http://localhost:/"])
+def test_a_url_as_target_is_asked_for_its_host_as_well(target):
+    """A whole URL in the request line counts by its own host, whatever Host says."""
+
+    async def main():
+        async with HttpService() as server:
+            return (await ask(server, path=target))[0], (await ask(server, path=f"{server.url}/health?x=1"))[0]
+
+    assert live(main()) == (403, 200)
+
+
+def test_connections_beyond_the_most_wait(until, caplog):
+    """The most that are open at once is bounded; who comes later is served when one ends, and one line says so."""
+
+    async def main():
+        async with HttpService("hang") as server:
+            server._max_connections = 3
+            first = [asyncio.create_task(ask(server, path="/parts/HX-2040")) for _ in range(3)]
+            await until(lambda: server.service.in_flight == 3)
+            later = [asyncio.create_task(ask(server, path="/health")) for _ in range(20)]
+            await until(lambda: caplog.records)
+            open_at_most = len(server._connections)
+            for task in first:
+                task.cancel()
+            answers = await asyncio.gather(*later)
+            waiting = [asyncio.create_task(ask(server, path="/parts/HX-2040")) for _ in range(9)]
+            await until(lambda: server.service.in_flight == 3)
+            await server.stop()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            return open_at_most, [status for status, _, _ in answers]
+
+    assert live(main()) == (3, [200] * 20)
+    assert [record.getMessage().partition(" lets ")[2] for record in caplog.records] == [
+        "further clients wait: 3 connections are open, which is the most that it takes"
+    ]
+
+
+def test_a_loop_that_watches_no_sockets_accepts_in_its_own_way(monkeypatch):
+    """Where `add_reader` does not exist (Windows), asyncio's own server accepts."""
+
+    async def main():
+        def no_watch(self, listener):
+            raise NotImplementedError
+
+        monkeypatch.setattr(HttpService, "_watch", no_watch)
+        async with HttpService(latency=0) as server:
+            status = (await ask(server, path="/parts/HX-2040"))[0]
+        with pytest.raises(ConnectionRefusedError):
+            await ask(server)
+        return status
+
+    assert live(main()) == 200
 
 
 def test_a_slow_client_is_cut_off(until):
@@ -542,7 +692,7 @@ def test_it_listens_on_this_machine_only():
 
     async def main():
         async with HttpService() as server:
-            return [listening.getsockname()[0] for listening in server._server.sockets]
+            return [listening.getsockname()[0] for listening in [server._listener]]
 
     assert live(main()) == ["127.0.0.1"]
 
