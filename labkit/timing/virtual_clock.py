@@ -21,7 +21,7 @@ import sys
 import types
 import weakref
 from asyncio import CancelledError
-from asyncio.events import _get_running_loop, _set_running_loop
+from asyncio.events import _get_running_loop
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,6 +32,7 @@ from types import CoroutineType
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from labkit.errors import ClockError, DeadlockError, ForeignAwaitableError
+from labkit.timing.running import in_place_of_the_loop
 
 __all__ = ["VirtualClock", "VirtualTask"]
 
@@ -795,24 +796,23 @@ class VirtualClock:
         if self._driving:
             raise ClockError("this VirtualClock runs already; from inside a task, await or start() instead")
         self._driving = True
-        outer: object = _get_running_loop()
-        clock_outside = outer._clock if isinstance(outer, _NoLoop) else None
-        if clock_outside is not None:  # no task of it runs while this one does
-            waiting, clock_outside._current = clock_outside._current, None
-        hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(firstiter=self._generator_begins, finalizer=self._generator_dropped)
-        _set_running_loop(cast(Any, _NoLoop(self)))  # asyncio called from inside is an error that names the caller
-        try:
-            yield
-        except BaseException:
-            self._drop_everything()  # an interrupt, say, must not leave half a run behind for the next one
-            raise
-        finally:
-            _set_running_loop(cast(Any, outer))
-            if clock_outside is not None:
-                clock_outside._current = waiting
-            sys.set_asyncgen_hooks(*hooks)
-            self._driving = False
+        no_loop = _NoLoop(self)  # asyncio called from inside is an error that names the caller
+        with in_place_of_the_loop(no_loop, _NoTask(no_loop)) as outer:
+            clock_outside = outer._clock if isinstance(outer, _NoLoop) else None
+            if clock_outside is not None:  # no task of it runs while this one does
+                waiting, clock_outside._current = clock_outside._current, None
+            hooks = sys.get_asyncgen_hooks()
+            sys.set_asyncgen_hooks(firstiter=self._generator_begins, finalizer=self._generator_dropped)
+            try:
+                yield
+            except BaseException:
+                self._drop_everything()  # an interrupt, say, must not leave half a run behind for the next one
+                raise
+            finally:
+                if clock_outside is not None:
+                    clock_outside._current = waiting
+                sys.set_asyncgen_hooks(*hooks)
+                self._driving = False
 
     def _generator_begins(self, agen: AsyncGenerator[Any, Any]) -> None:
         key = id(agen)
@@ -878,6 +878,28 @@ class _NoLoop:
         if task is not None:
             clock._fatal = clock._fatal or error  # the run ends with it even if the coroutine swallows it
         raise error
+
+
+class _NoTask:
+    """Stands where asyncio looks for its current task since Python 3.14, which no longer asks for it by the loop."""
+
+    def __init__(self, loop: _NoLoop) -> None:
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            self._asked(sys._getframe(1))
+        raise AttributeError(name)  # others may look (logging does): they find nothing
+
+    def __hash__(self) -> int:
+        self._asked(sys._getframe(1))
+        return id(self)
+
+    def _asked(self, asking: types.FrameType | None) -> None:
+        while asking is not None and asking.f_globals.get("__name__") in ("weakref", "_weakrefset"):
+            asking = asking.f_back  # anyio keeps what it knows of a task in a dictionary of weak references
+        if asking is not None and _is_inside(asking):
+            self._loop._refuse_asyncio("the current task of an event loop")
 
 
 def _close_unstarted(values: Iterable[Any]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from heapq import heappush
@@ -18,6 +17,7 @@ from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from labkit.errors import ClockError, DeadlockError, VirtualLoopError
 from labkit.timing.loop_clock import _announce_virtual_loop, _forget_virtual_loop
+from labkit.timing.running import in_place_of_the_loop
 from labkit.timing.virtual_clock import waits_at
 
 __all__ = ["VirtualLoop", "run_virtual"]
@@ -217,15 +217,12 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """
     if not asyncio.iscoroutine(main):
         raise ClockError(f"run_virtual() takes a coroutine, such as main(), and not {main!r}")
-    outer = _get_running_loop()
-    _set_running_loop(None)  # a notebook's loop stands still meanwhile, as it does for any synchronous call
-    try:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            return runner.run(main)
-    except BaseExceptionGroup as group:  # a library's task group wraps what the loop refused
-        refused = group.subgroup(VirtualLoopError)
-        if refused is None:
-            raise
-        raise _first(refused) from group
-    finally:
-        _set_running_loop(outer)
+    with in_place_of_the_loop():  # a notebook's loop stands still meanwhile, as it does for any synchronous call
+        try:
+            with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+                return runner.run(main)
+        except BaseExceptionGroup as group:  # a library's task group wraps what the loop refused
+            refused = group.subgroup(VirtualLoopError)
+            if refused is None:
+                raise
+            raise _first(refused) from group

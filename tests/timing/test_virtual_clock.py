@@ -578,7 +578,7 @@ def test_a_swallower_of_everything_cannot_keep_a_run_alive(clock):
 
 
 def test_asking_for_the_current_asyncio_task_from_outside_asyncio_is_harmless(clock, caplog):
-    """Others look for an asyncio task too (logging does, for every record): they find none, and nothing breaks."""
+    """Others look for an asyncio task too (logging does, for every record): they find nothing, and nothing breaks."""
 
     async def main():
         with caplog.at_level(logging.INFO):
@@ -586,8 +586,32 @@ def test_asking_for_the_current_asyncio_task_from_outside_asyncio_is_harmless(cl
         await clock.sleep(1)
         return asyncio.current_task(), hash(asyncio._get_running_loop())
 
-    assert clock.run(main())[0] is None
+    task = clock.run(main())[0]
+    assert task is None or not hasattr(task, "get_name")  # since Python 3.14 something has to stand there
     assert "hello" in caplog.text
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_the_task_of_a_loop_outside_is_not_taken_for_the_clocks(clock, outside):
+    """A run inside an asyncio task neither finds that task nor disturbs it: it is the current one again afterwards."""
+
+    async def main():
+        async with asyncio.timeout(1):
+            raise AssertionError("entered")
+
+    async def around():
+        task = asyncio.current_task()
+        with pytest.raises(ForeignAwaitableError, match="used asyncio"):
+            clock.run(main())
+        assert asyncio.current_task() is task
+        async with asyncio.timeout(60):
+            await asyncio.create_task(nothing())
+
+    if outside:
+        asyncio.run(around())
+    else:
+        with pytest.raises(ForeignAwaitableError, match="used asyncio"):
+            clock.run(main())
 
 
 def test_a_clocks_things_are_refused_outside_any_run(clock):
