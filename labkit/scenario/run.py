@@ -381,10 +381,7 @@ class _Run:
             probes=recorder.probes(),
             rejections=recorder.rejections(),
             transitions=recorder.transitions(),
-            contexts=tuple(
-                str(function.settings.get("context_name") or name)
-                for name, function in scenario.stack.functions.items()
-            ),
+            contexts=tuple(scenario.stack.target_of(name) for name in scenario.stack.functions),
             behind=tuple(
                 service_of(name, function, scenario.services) or ""
                 for name, function in scenario.stack.functions.items()

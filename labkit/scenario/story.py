@@ -131,14 +131,14 @@ def _although(trace: Trace) -> str:
 
 def _after(trace: Trace, target: int, by_replica: Mapping[int, float]) -> str:
     """After how many failed attempts in a row, where the trace can tell."""
-    name, attempts, calls = trace.targets[target], trace.attempts, trace.calls
-    if name not in trace.services:
+    attempts, calls, contexts = trace.attempts, trace.calls, trace.contexts or trace.functions
+    functions = [number for number, context in enumerate(contexts) if context == trace.targets[target]]
+    called = {(trace.behind or trace.functions)[number] for number in functions}
+    if len(functions) != 1 or not called <= set(trace.services):
         return ""
-    service = trace.services.index(name)
+    service = trace.services.index(called.pop())
     mine = [row for row, one in enumerate(attempts.service) if one == service]
-    if {calls.function[attempts.call[row]] if attempts.call[row] >= 0 else -1 for row in mine} != {
-        trace.functions.index(name) if name in trace.functions else -2
-    }:
+    if {calls.function[attempts.call[row]] if attempts.call[row] >= 0 else -1 for row in mine} != set(functions):
         return ""  # others call the same service, and the breaker does not hear of them
     found: set[int] = set()
     kinds: set[int] = set()

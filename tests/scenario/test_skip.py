@@ -52,6 +52,8 @@ def test_stretches_are_found(name: str, least: float, monkeypatch: pytest.Monkey
 
 FAULTS = ["error", "hang", "slow", "connection_error", "error_shaped_string", "business_rejection", "flapping"]
 LATENCIES = ["0.05", "0.5", "{distribution: uniform, low: 0.01, high: 0.4}", "{distribution: lognormal, median: 0.2}"]
+NAMES = ["breaker", "second", "limit", "again", "more", "spending", "saving", "plainly", "openly", "holding", "guarded",
+         "leased"]  # fmt: skip
 LISTS = [
     "[]",
     "[breaker]",
@@ -68,7 +70,15 @@ LISTS = [
     "[plainly, leased, limit]",
     "[again, leased]",
     "[leased, breaker, limit]",
+    "[limit, again, breaker, openly]",
+    "[openly, spending, breaker, limit]",
+    "[breaker, spending, limit]",
+    "[spending, guarded, saving]",
+    "[spending, breaker, more]",
 ]
+ANY_LIST = st.sampled_from(LISTS) | st.lists(st.sampled_from(NAMES), max_size=5).map(
+    lambda names: f"[{', '.join(names)}]"
+)
 
 
 @settings(max_examples=150)
@@ -83,10 +93,14 @@ LISTS = [
     window=st.tuples(st.integers(0, 8), st.integers(1, 6)),
     latency=st.sampled_from(LATENCIES),
     workers=st.sampled_from([None, 1, 3, 40]),
-    lists=st.tuples(st.sampled_from(LISTS), st.sampled_from(LISTS)),
+    lists=st.tuples(ANY_LIST, ANY_LIST),
+    off=st.just(frozenset()) | st.frozensets(st.sampled_from([*NAMES, "shared"]), max_size=4),
+    budget=st.tuples(
+        st.sampled_from([0.1, 0.3, 1.0]), st.sampled_from([1, 3, 20]), st.sampled_from(["0", "0.5", "null"])
+    ),
     arrivals=st.sampled_from(["constant", "poisson"]),
     patience=st.sampled_from([None, 0.1, 2.0]),
-    context=st.sampled_from(["null", "search"]),
+    context=st.sampled_from(["null", "search", "warehouse"]),
     adapter=st.sampled_from(["none", "in_process", "swallowing", "raise_business"]),
     seed=st.integers(0, 5),
 )
@@ -102,13 +116,15 @@ def test_any_scenario(
     latency: str,
     workers: int | None,
     lists: tuple[str, str],
+    off: frozenset[str],
+    budget: tuple[float, int, str],
     arrivals: str,
     patience: float | None,
     context: str,
     adapter: str,
     seed: int,
 ) -> None:
-    """Two functions with any lists around one service with any fault and capacity: one trace, either way."""
+    """Two functions with any lists, some of them switched off, around one service with any fault: one trace."""
     begin, length = window
     inner = ", up: 0.4, down: 0.6, inner: {fault: error}" if fault == "flapping" else f", rate: {rate}"
     capacity = "" if workers is None else f"workers: {workers}, queue: 4, "
@@ -124,7 +140,13 @@ middleware:
   second: {{_type: circuit_breaker, failure_threshold: 2, cooldown_period: 0.7}}
   limit: {{_type: timeout, timeout: 0.6}}
   again: {{_type: retry, attempts: 2, base_delay: 0.3}}
+  spending: {{_type: retry, attempts: 3, base_delay: 0.4, budget: shared}}
+  more: {{_type: retry, attempts: 2, base_delay: 0.2, budget: shared}}
+  saving: {{_type: retry, attempts: 3, base_delay: 0.1, budget: second_budget}}
+  shared: {{_type: retry_budget, ratio: {budget[0]}, max_tokens: {budget[1]}, initial_tokens: {budget[2]}}}
+  second_budget: {{_type: retry_budget, ratio: 0.2, max_tokens: 4, initial_tokens: 0}}
   plainly: {{_type: fallback}}
+  openly: {{_type: fallback, errors: [CircuitBreakerOpenError]}}
   holding: {{_type: bulkhead, max_concurrent: 5}}
   guarded: {{_type: guarded_circuit_breaker, failure_threshold: {threshold}, cooldown_period: {cooldown},
     half_open_success_threshold: {probes}, probe_hold: {hold}, idle_period: 1.5, probe_timeout: 0.5}}
@@ -141,5 +163,6 @@ workload:
   - {{function: search, rate: 4, arrivals: {arrivals}, from: 1}}
   - {{function: documents, rate: 2}}
 """
-    fast, slow = both_ways(load_scenario(text))
+    switched = {f"middleware.{name}.enabled": False for name in off}
+    fast, slow = both_ways(load_scenario(text, values=switched))
     assert fast == slow
