@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.scenario import Scenario, load_scenario, run_scenario, scenario_names
+from labkit.scenario import Scenario, Trace, load_scenario, run_scenario, scenario_names
 from labkit.scenario.skip import SkipAhead
+from labkit.scenario.trace import REJECTION_REASONS
 
 EVERY = [
     name if variant is None else f"{name}:{variant}"
@@ -31,23 +32,91 @@ def test_every_scenario_of_the_package(name: str) -> None:
     assert fast == slow
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [("decision", 0.95), ("decision:documents", 0.9), ("check-4-order", 0.0), ("retrip", 0.3)]
-)
-def test_stretches_are_found(name: str, least: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a long outage most calls are written down: those of the healthy service and those of the open breaker."""
-    written = 0
+def written(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Trace]:
+    """How many calls of a run are written down instead of run, and its trace."""
+    many = 0
     ahead = SkipAhead.ahead
 
     def counted(self: SkipAhead, number: int) -> int:
-        nonlocal written
+        nonlocal many
         after = ahead(self, number)
-        written += after - number
+        many += after - number
         return after
 
-    monkeypatch.setattr(SkipAhead, "ahead", counted)
-    trace = run_scenario(load_scenario(name))
-    assert written >= least * len(trace.calls)
+    with monkeypatch.context() as patch:
+        patch.setattr(SkipAhead, "ahead", counted)
+        trace = run_scenario(scenario)
+    return many, trace
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("decision", 23_600),
+        ("decision:documents", 28_700),
+        ("decision:shared-lease", 22_700),
+        ("check-3-replicas", 2_900),
+        ("cancellation-storm:limit-first", 500),
+        ("name-collision", 1_200),
+        ("open-breaker-retries:retry-in-the-stack", 270),
+        ("retrip", 6_200),
+        ("retry-budget", 1_390),
+        ("retry-budget:budget", 3_650),
+        ("retry-budget:no-retry", 3_650),
+        ("thundering-probe:four-replicas", 990),
+        ("trap-one-instance-is-deployment:right", 210),
+    ],
+)
+def test_stretches_are_found(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each of these runs so many calls at least are written down: a run is the same every time, and so is that."""
+    assert written(load_scenario(name), monkeypatch)[0] >= least
+
+
+AROUND_A_BREAKER = [
+    "[breaker]",
+    "[limit, breaker, again]",
+    "[again, breaker, limit]",
+    "[gone, silent, breaker, openly]",
+    "[silent, openly, gone, breaker, breaker]",
+    "[spending, breaker, limit]",
+    "[breaker, spending, limit]",
+    "[openly, spending, guarded, gone]",
+    "[guarded, spending, again]",
+]
+
+
+@pytest.mark.parametrize("context", ["null", "search"])
+@pytest.mark.parametrize("listed", AROUND_A_BREAKER)
+def test_nothing_is_run_that_could_be_written_down(listed: str, context: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All calls before the fault are written down, and all that an open breaker rejects, but for the 24 begun at once.
+
+    Whatever else is in the list: layers that are switched off, budgets, another target.
+    """
+    text = f"""
+scenario: {{duration: 60, seed: 1}}
+services:
+  parts_availability: {{_type: parts_availability, latency: 0.25, faults: [{{from: 30, to: 60, fault: error}}]}}
+middleware:
+  breaker: {{_type: circuit_breaker, failure_threshold: 1, cooldown_period: 100}}
+  guarded: {{_type: guarded_circuit_breaker, failure_threshold: 1, cooldown_period: 100}}
+  limit: {{_type: timeout, timeout: 5}}
+  again: {{_type: retry, attempts: 2, base_delay: 0.3}}
+  spending: {{_type: retry, attempts: 3, base_delay: 0.4, budget: shared}}
+  shared: {{_type: retry_budget, ratio: 0.1, initial_tokens: 0}}
+  openly: {{_type: fallback, errors: [CircuitBreakerOpenError]}}
+  gone: {{_type: timeout, timeout: 0.1, enabled: false}}
+  silent: {{_type: fallback, enabled: false}}
+functions:
+  stock: {{_type: parts_availability, context_name: {context}, middleware: {listed}}}
+workload:
+  - {{function: stock, rate: 16}}
+"""
+    many, trace = written(load_scenario(text), monkeypatch)
+    before = sum(at < 29.75 for at in trace.calls.start)
+    assert before == 476
+    rejected = list(trace.rejections.reason).count(REJECTION_REASONS.index("breaker"))
+    assert rejected > 400
+    assert many >= before + rejected - 24
 
 
 FAULTS = ["error", "hang", "slow", "connection_error", "error_shaped_string", "business_rejection", "flapping"]
