@@ -139,14 +139,20 @@ class _Draws:
         heapify(found)
         return found
 
-    def leave_behind(self, clock: VirtualClock, at: float, written: list[tuple[float, _Way]]) -> None:
-        """Those who were written down and end after a time occupy their workers until then, and then succeed."""
-        for end, way in written:
+    def leave_behind(self, clock: VirtualClock, at: float, written: list[tuple[float, int, _Way]]) -> None:
+        """Those who were written down and end after a time occupy their workers until then, and then succeed.
+
+        Args:
+            clock: of the run.
+            at: the time.
+            written: the end, the number and the way of each call.
+        """
+        for end, number, way in written:
             if end > at:
                 self._left_behind.append(end)
                 self.service.occupy()
                 permits = [(breaker, breaker.permit()) for _, breaker in reversed(way.breakers)]
-                clock.start_at(end, self._end(way.target, permits), 0)
+                clock.start_at(end, self._end(way.target, permits), number)  # no two have one place
 
     async def _end(self, target: str, permits: list[tuple[Any, Any]]) -> None:
         for breaker, permit in permits:
@@ -378,7 +384,7 @@ class SkipAhead:
         for replica, each in enumerate(ways):
             if each is not None and each.earns:
                 each.earn(each.earns, replica_of[number:end].count(replica))
-        left = [(ended, ways[replica_of[number + one]]) for one, ended in enumerate(ends) if ended > stopped]
+        left = [(ended, one, ways[replica_of[one]]) for one, ended in enumerate(ends, number) if ended > stopped]
         draws.leave_behind(run.clock, stopped, left)  # type: ignore[arg-type]
         run.ended(many)
         return end
@@ -393,7 +399,7 @@ class SkipAhead:
         place_of = {id(run.shared[name]): place for place, name in enumerate(run.service_names) if name in run.shared}
         edges = [None if service is None else service.steady_until() for service in self._services]
         busy = {key: (draws.ends(now), draws.service.capacity) for key, draws in self._draws.items()}
-        written: dict[int, list[tuple[float, _Way]]] = {key: [] for key in self._draws}
+        written: dict[int, list[tuple[float, int, _Way]]] = {key: [] for key in self._draws}
         one = number
         while one < end:
             load, replica, at = load_of[one], replica_of[one], start[one]
@@ -430,7 +436,7 @@ class SkipAhead:
                         break
                     heappush(ends, ended)
                 draws.take()
-                written[key].append((ended, way))
+                written[key].append((ended, one, way))
                 if len(written[key]) > _MANY:  # only the last of them may be left behind
                     written[key] = [call for call in written[key] if call[0] > at]
                 attempt[0](one)

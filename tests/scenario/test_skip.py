@@ -235,3 +235,22 @@ workload:
     switched = {f"middleware.{name}.enabled": False for name in off}
     fast, slow = both_ways(load_scenario(text, values=switched))
     assert fast == slow
+
+
+def test_two_calls_that_begin_and_end_together() -> None:
+    """Two loads whose calls come and are answered at the same instants, as the fault cuts in, are no confusion."""
+    text = """
+scenario: {duration: 12, seed: 4, replicas: 2}
+services:
+  parts_availability: {_type: parts_availability, latency: 0.5, faults: [{from: 3.2, to: 5, fault: error, rate: 0.3}]}
+middleware:
+  breaker: {_type: circuit_breaker, failure_threshold: 2, cooldown_period: 1}
+functions:
+  stock: {_type: parts_availability, middleware: [breaker]}
+  search: {_type: parts_availability, middleware: []}
+workload:
+  - {function: stock, rate: 8}
+  - {function: search, rate: 4}
+"""
+    fast, slow = both_ways(load_scenario(text))
+    assert fast == slow
