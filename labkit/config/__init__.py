@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from labkit.config.models_leases import RedisLeaseConfig as RedisLeaseConfig
     from labkit.config.models_leases import SqliteLeaseConfig as SqliteLeaseConfig
     from labkit.config.models_leases import lease_types as lease_types
+    from labkit.config.stack import BREAKERS as BREAKERS
     from labkit.config.stack import FunctionConfig as FunctionConfig
     from labkit.config.stack import StackConfig as StackConfig
 
 _HOME_OF = {
+    "BREAKERS": "stack",
     "AllowedComponentFunctions": "models",
     "BulkheadMiddlewareConfig": "models",
     "CircuitBreakerMiddlewareConfig": "models",
@@ -69,6 +71,7 @@ _HOME_OF = {
 }
 
 __all__ = [
+    "BREAKERS",
     "AllowedComponentFunctions",
     "BulkheadMiddlewareConfig",
     "CircuitBreakerMiddlewareConfig",

@@ -10,7 +10,10 @@ from labkit.config.findings import Finding
 from labkit.config.models import MiddlewareConfig
 from labkit.config.models_leases import LeaseConfig
 
-__all__ = ["FunctionConfig", "Path", "Position", "StackConfig"]
+__all__ = ["BREAKERS", "FunctionConfig", "Path", "Position", "StackConfig"]
+
+BREAKERS = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
+"""The `_type`s that keep a state."""
 
 Path = tuple[str | int, ...]
 """Where in the configuration: ("middleware", "availability_breaker", "cooldown_period"), or a list's name and index."""
@@ -77,6 +80,31 @@ class StackConfig:
     source: str | None = None
     warnings: tuple[Finding, ...] = ()
     positions: Mapping[Path, Position] = field(default_factory=dict, repr=False, compare=False)
+
+    def target_of(self, function: str) -> str:
+        """Return the name under which breakers, bulkheads and budgets keep a function's state: its `context.name`.
+
+        It is the function's own, unless its key `context_name` (labkit's own) gives another, as the toolkit's methods
+        of one component have one name.
+
+        >>> stack = StackConfig(functions={"parts": FunctionConfig("parts", settings={"context_name": "search"})})
+        >>> stack.target_of("parts")
+        'search'
+        """
+        return self.functions[function].target(function)
+
+    def layers_of(self, function: str) -> dict[str, MiddlewareConfig]:
+        """Return the middleware that acts around a function, by name, outermost first.
+
+        One that is not `enabled` is left out; one that is listed twice acts once, at its first place.
+
+        >>> from labkit.config.models import TimeoutMiddlewareConfig
+        >>> limits = {"long": TimeoutMiddlewareConfig(), "off": TimeoutMiddlewareConfig(enabled=False)}
+        >>> list(StackConfig(limits, {"parts": FunctionConfig("parts", ["off", "long", "long"])}).layers_of("parts"))
+        ['long']
+        """
+        listed = {name: self.middleware[name] for name in self.functions[function].middleware}
+        return {name: one for name, one in listed.items() if one.enabled}
 
     def position(self, *path: str | int) -> Position | None:
         """Return the position of a part, or of the nearest thing around it that has one; None when made in Python.

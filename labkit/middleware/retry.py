@@ -160,7 +160,13 @@ class RetryMiddleware(BoundMiddleware):
         """Say which budget it shares, before a chain is built."""
         self._shared = budget
 
-    def _budget(self) -> RetryBudgetMiddleware | None:
+    @property
+    def budget(self) -> RetryBudgetMiddleware | None:
+        """The budget that it heeds, or None: there is none, or it is switched off.
+
+        Raises:
+            MiddlewareError: it names one that nobody has connected.
+        """
         name = self._config.budget
         if name is not None and self._shared is None:
             raise MiddlewareError(f"the retry's budget '{name}' is not there; a stack connects the two")
@@ -214,7 +220,7 @@ class RetryMiddleware(BoundMiddleware):
         # Without a budget nobody needs to know when the operation began, and the common case reads no clock.
         now = self._clock.now if self._policy.time_budget is not None else None
         again, retryable = self._again, self._policy.retryable
-        target, budget = context.name, self._budget()
+        target, budget = context.name, self.budget
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             began = now() if now is not None else 0.0
@@ -271,7 +277,7 @@ class RetryMiddleware(BoundMiddleware):
 
     def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
         clock, retryable, number = self._clock, self._policy.retryable, self._number
-        target, budget = context.name, self._budget()
+        target, budget = context.name, self.budget
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             began = clock.now()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import MiddlewareError
+from labkit.middleware._breaker import BreakerShell
 from labkit.middleware._faces import check_faces, faces
 from labkit.middleware.base import (
     CallNext,
@@ -103,13 +104,9 @@ class Stack:
             service = _service_of(name, function.type_, services)
             check_faces(name, service)
             self.services[name] = service
+            validate_middleware([self._listed(name, one) for one in function.middleware])
             chain = FunctionMiddlewareChain(
-                middleware=validate_middleware([self._listed(name, one) for one in function.middleware]),
-                context=FunctionMiddlewareContext(
-                    name=function.target(name),
-                    config=function.settings,
-                    description=function.settings.get("description"),
-                ),
+                middleware=list(self.layers_of(name).values()), context=self.context_of(name)
             )
             call, stream = faces(service)
             if call is not None:
@@ -147,6 +144,26 @@ class Stack:
         from labkit.config import load_stack_config
 
         return cls(load_stack_config(path_or_text, lenient=lenient), services, clock)
+
+    def target_of(self, function: str) -> str:
+        """The name under which breakers, bulkheads and budgets keep a function's state."""
+        return self.config.target_of(function)
+
+    def context_of(self, function: str) -> FunctionMiddlewareContext:
+        """What the middleware of a function may know about it."""
+        settings = self.config.functions[function].settings
+        return FunctionMiddlewareContext(
+            name=self.target_of(function), config=settings, description=settings.get("description")
+        )
+
+    def layers_of(self, function: str) -> dict[str, FunctionMiddleware]:
+        """The middleware that acts around a function, by name, outermost first."""
+        named = {name: self.middleware[name] for name in self.config.layers_of(function)}
+        return {name: one for name, one in named.items() if one.enabled}
+
+    def breakers_of(self, function: str) -> dict[str, BreakerShell[Any]]:
+        """The breakers among them, of whatever kind."""
+        return {name: one for name, one in self.layers_of(function).items() if isinstance(one, BreakerShell)}
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         """Call a function through its middleware, for one result."""

@@ -52,12 +52,7 @@ class Lit(NamedTuple):
 
 def layers_of(config: Any, function: str) -> list[Layer]:
     """Return the layers of a function of a loaded configuration (`labkit.config.StackConfig`), outermost first."""
-    layers = []
-    for name in config.functions[function].middleware:
-        one = config.middleware[name]
-        if one.enabled:
-            layers.append(Layer(name, one.type_, one.model_dump()))
-    return layers
+    return [Layer(name, one.type_, one.model_dump()) for name, one in config.layers_of(function).items()]
 
 
 def onion(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labkit.errors import BusinessRejection, CircuitBreakerOpenError, ClockError
-from labkit.middleware import BreakerEvent, CircuitBreakerMiddleware, Stack, Unavailable
+from labkit.middleware import BreakerEvent, Stack, Unavailable
 from labkit.services import Attempt
 from labkit.timing import VirtualClock
 
@@ -130,11 +130,7 @@ def call_in_turn(
     clock = stack.clock
     if not isinstance(clock, VirtualClock):
         raise ClockError("call_in_turn() needs a stack on a VirtualClock: Stack.load(..., clock=VirtualClock())")
-    breakers = {
-        name: middleware
-        for name in stack.config.functions[function].middleware
-        if isinstance(middleware := stack.middleware[name], CircuitBreakerMiddleware)
-    }
+    breakers, target = stack.breakers_of(function), stack.target_of(function)
     events: list[BreakerEvent] = []
     attempts: list[Attempt] = []
 
@@ -174,9 +170,8 @@ def call_in_turn(
     finally:
         for end in forget:
             end()
-    return Calls(
-        function, calls, events, attempts, {name: str(one.snapshot(function).state) for name, one in breakers.items()}
-    )
+    left = {name: str(one.snapshot(target).state) for name, one in breakers.items()}
+    return Calls(function, calls, events, attempts, left)
 
 
 def _count_attempts(service: Any, attempts: list[Attempt]) -> Callable[[], None]:

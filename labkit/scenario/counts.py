@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from labkit.middleware import CircuitBreakerMiddleware, Stack, WindowCircuitBreakerMiddleware
+from labkit.middleware import Stack, WindowCircuitBreakerMiddleware
 from labkit.policies.window_circuit_breaker import BUCKETS
 from labkit.scenario.run import _Run
 from labkit.scenario.scenario import Scenario
@@ -151,12 +151,12 @@ class _CountedRun(_Run):
 
     def _stack(self, replica: int) -> Stack:
         stack = super()._stack(replica)
-        for name, middleware in stack.middleware.items():
-            if isinstance(middleware, CircuitBreakerMiddleware | WindowCircuitBreakerMiddleware):
-                middleware.listen(self._hearing(name, middleware, replica))
-                width = _bucket(middleware)
-                if width:
-                    self.widths.add(width)
+        of_functions = [stack.breakers_of(function).items() for function in stack.config.functions]
+        for name, breaker in dict(chain.from_iterable(of_functions)).items():
+            breaker.listen(self._hearing(name, breaker, replica))
+            width = _bucket(breaker)
+            if width:
+                self.widths.add(width)
         return stack
 
     def _hearing(self, name: str, middleware: Any, replica: int) -> Callable[[Any], None]:
@@ -200,7 +200,7 @@ def _bucket(middleware: Any) -> float:
 
 def _counted(breaker: str, target: str, replica: int, middleware: Any, rows: list[Count]) -> Counted:
     config = middleware.config
-    if isinstance(middleware, CircuitBreakerMiddleware):
+    if not isinstance(middleware, WindowCircuitBreakerMiddleware):  # the toolkit's, or the guarded one
         way, threshold, span, minimum = "row", float(config.failure_threshold), 0.0, 0
     elif config.window is None:
         way, threshold, span, minimum = "interval", float(config.failure_threshold), config.interval, 0

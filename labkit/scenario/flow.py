@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from labkit.config import StackConfig, nearest
+from labkit.config import BREAKERS, StackConfig, nearest
 from labkit.errors import ConfigError
 from labkit.scenario.loader import service_of
 from labkit.scenario.scenario import Scenario
@@ -48,8 +48,6 @@ ENDS = (*CALL_OUTCOMES, "unfinished", "not_useful")
 """How a call ended: as in a trace, and an answer that was of no use to its caller apart from one that was."""
 
 _NOT_USEFUL = ENDS.index("not_useful")
-
-BREAKERS = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
 
 PHRASES: Mapping[str, Sequence[str] | str] = {
     "begins": "leaves its caller",
@@ -324,7 +322,7 @@ def flow(
     every = max(1, math.ceil(len(drawn) / most))
     draw = random.Random(trace.seed)
     sample = {draw.choice(drawn[at : at + every]) for at in range(0, len(drawn), every)}
-    probing = _probing(trace)
+    probing = _probing(trace, scenario)
     of_probes = {call for call in probing.values() if calls.function[call] == number and calls.replica[call] < rows}
     chosen = sample | of_probes
     things = _things(trace, chosen, layers, names)
@@ -343,7 +341,7 @@ def flow(
         every=every,
         probes=len(chosen) - len(sample),
         journeys=journeys,
-        breakers=tuple(_breakers(trace, layers, rows, shown)),
+        breakers=tuple(_breakers(trace, scenario, layers, rows, shown)),
         counts=tuple(_counts(trace, mine, names)),
         beside=_beside(scenario, shown, layers),
     )
@@ -370,7 +368,7 @@ def journey_of(trace: Trace, shown: Flow, call: int, scenario: Scenario | None =
         raise ConfigError(f"call {call + 1:,} went to replica {calls.replica[call] + 1}, which is not drawn")
     names = [one.name for one in shown.services]
     things = _things(trace, {call}, shown.layers, names)
-    return _journey(trace, call, things.get(call, []), _Homes(shown.layers), _probing(trace))
+    return _journey(trace, call, things.get(call, []), _Homes(shown.layers), _probing(trace, scenario))
 
 
 # ------------------------------------------------------------------------------------------------------- what there is
@@ -378,12 +376,7 @@ def journey_of(trace: Trace, shown: Flow, call: int, scenario: Scenario | None =
 
 def layers_of_function(config: StackConfig, function: str) -> tuple[Layer, ...]:
     """The middleware of a function that acts, outermost first."""
-    found = []
-    for name in config.functions[function].middleware:
-        one = config.middleware[name]
-        if one.enabled:
-            found.append(_layer(name, one.type, one.model_dump()))
-    return tuple(found)
+    return tuple(_layer(name, one.type, one.model_dump()) for name, one in config.layers_of(function).items())
 
 
 def _layer(name: str, type_: str, settings: Mapping[str, Any]) -> Layer:
@@ -508,7 +501,7 @@ def limit_place(layers: Sequence[Layer], waited: float, total: float, probe: boo
 # ---------------------------------------------------------------------------------------------------------- journeys
 
 
-def _probing(trace: Trace) -> dict[int, int]:
+def _probing(trace: Trace, scenario: Scenario | None) -> dict[int, int]:
     """The attempts that were probes: row of the attempt, and of its call.
 
     A breaker that probes lets nothing else through, so its probe is the next attempt that its replica makes of it.
@@ -521,24 +514,50 @@ def _probing(trace: Trace) -> dict[int, int]:
         if attempts.call[row] >= 0:
             starts.setdefault(attempts.replica[row], []).append((attempts.start[row], row))
     found: dict[int, int] = {}
-    for _, target, replica, start, end, _ in probes.rows():
+    concerns = _Concerned(trace, scenario)
+    for breaker, target, replica, start, end, _ in probes.rows():
         mine = starts.get(replica, [])
-        name = trace.targets[target]
         for at in range(bisect_right(mine, (start, -1)), len(mine)):
             begun, row = mine[at]
             if not begun <= end and end == end:
                 break
-            if row not in found and _concerns(trace, row, name):
+            if row not in found and concerns(breaker, target, row):
                 found[row] = attempts.call[row]
                 break
     return found
 
 
-def _concerns(trace: Trace, attempt: int, target: str) -> bool:
-    """Whether an attempt may be of a breaker's target: its service or its function has the name, or nobody has."""
-    service = trace.services[trace.attempts.service[attempt]]
-    function = trace.functions[trace.calls.function[trace.attempts.call[attempt]]]
-    return target in (service, function) or target not in (*trace.services, *trace.functions)
+class _Concerned:
+    """Which attempts may be made through which breaker, for which target."""
+
+    def __init__(self, trace: Trace, scenario: Scenario | None) -> None:
+        self._trace = trace
+        self._stack = scenario.stack if scenario is not None else None
+        self._contexts = trace.contexts or trace.functions
+        self._behind = trace.behind or trace.functions
+        self._found: dict[tuple[int, int], set[int] | None] = {}
+
+    def _functions(self, breaker: int, target: int) -> set[int] | None:
+        """Those that the breaker guards under that target, by number; None where nobody knows."""
+        trace, stack = self._trace, self._stack
+        listed = {number for number, context in enumerate(self._contexts) if context == trace.targets[target]}
+        if stack is not None:
+            name = trace.breakers[breaker]
+            listed = {number for number in listed if name in stack.layers_of(trace.functions[number])}
+        return listed or None
+
+    def __call__(self, breaker: int, target: int, attempt: int) -> bool:
+        key = breaker, target
+        if key not in self._found:
+            self._found[key] = self._functions(breaker, target)
+        functions = self._found[key]
+        number = self._trace.calls.function[self._trace.attempts.call[attempt]]
+        if functions is None or number in functions:
+            return True
+        service = self._trace.services[self._trace.attempts.service[attempt]]
+        if self._behind[number] == service:  # its function calls that service itself, past this breaker
+            return False
+        return any(self._behind[one] == service for one in functions)  # an assistant's, which calls tools
 
 
 _Thing = tuple[float, float, int, int, int]  # begin, end, row, kind (0 an attempt, 1 a rejection), place
@@ -606,8 +625,13 @@ def _journey(
     return Journey(call, calls.replica[call], tuple(events))
 
 
-def _breakers(trace: Trace, layers: Sequence[Layer], rows: int, function: str) -> Iterable[Breaker]:
-    """The states of each breaker on the way. Of several targets of one, that of the function counts, else the first."""
+def _breakers(
+    trace: Trace, scenario: Scenario | None, layers: Sequence[Layer], rows: int, function: str
+) -> Iterable[Breaker]:
+    """The states of each breaker on the way, for the function, or the tool of it, that lists the breaker.
+
+    Without the scenario nobody knows who lists it: then of several targets that of the function counts, else the first.
+    """
     changes: dict[tuple[str, int], dict[str, list[tuple[float, int]]]] = {}
     for at, breaker, target, replica, state in trace.transitions.rows():
         whose = changes.setdefault((trace.breakers[breaker], replica), {})
@@ -617,7 +641,13 @@ def _breakers(trace: Trace, layers: Sequence[Layer], rows: int, function: str) -
             continue
         for replica in range(rows):
             found = changes.get((layer.name, replica), {})
-            states = found.get(function) or next(iter(found.values()), [])
+            if scenario is not None:
+                stack, way = scenario.stack, (function, *_tools(scenario, function))
+                kept = [stack.target_of(one) for one in way if layer.name in stack.layers_of(one)]
+            else:
+                own = trace.contexts[trace.functions.index(function)] if trace.contexts else function
+                kept = [own, *found]
+            states = next((found[target] for target in kept if target in found), [])
             yield Breaker(place, replica, ((0.0, STATES.index("CLOSED")), *states))
 
 

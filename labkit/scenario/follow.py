@@ -175,7 +175,8 @@ def follow(scenario: Scenario, call: int = 1) -> Followed:
     row = call - 1
     function = trace.functions[trace.calls.function[row]]
     config = scenario.stack
-    names = tuple(name for name in config.functions[function].middleware if config.middleware[name].enabled)
+    layers = config.layers_of(function)
+    names = tuple(layers)
     replica = trace.calls.replica
     mine = replica[row]
 
@@ -189,7 +190,7 @@ def follow(scenario: Scenario, call: int = 1) -> Followed:
         for one in watcher.heard
         if one.call > 0 and replica[one.call - 1] == mine and not cut_off(one.call - 1, one.event.at)
     )
-    places = [Place(name, config.middleware[name]) for name in names]
+    places = [Place(*layer) for layer in layers.items()]
     notes = {
         number: [note for note in found if not cut_off(number, note.at)] for number, found in watcher.notes.items()
     }
@@ -245,17 +246,12 @@ class _Watched:
 
     def _chain(self, function: str) -> FunctionMiddlewareChain:
         stack, watcher = self._stack, self._watcher
-        config = stack.config.functions[function]
         now = stack.clock.now
         layers: list[FunctionMiddleware] = []
-        for name in config.middleware:
-            if stack.middleware[name].enabled:
-                layers += [_Between(name, now, watcher), stack.middleware[name]]
+        for name, middleware in stack.layers_of(function).items():
+            layers += [_Between(name, now, watcher), middleware]
         layers.append(_Between("", now, watcher))
-        context = FunctionMiddlewareContext(
-            name=config.settings.get("context_name") or function, config=config.settings
-        )
-        return FunctionMiddlewareChain(middleware=layers, context=context)
+        return FunctionMiddlewareChain(middleware=layers, context=stack.context_of(function))
 
     def caller(self, function: str) -> CallNext:
         if function not in self._single:
@@ -347,13 +343,21 @@ def _measured(
     heard: Sequence[Heard],
     notes: Mapping[int, Sequence[Note]],
 ) -> Measured:
-    events = [one.event for one in heard if one.layer == breaker]
+    config, function = scenario.stack, trace.functions[trace.calls.function[row]]
+    target = config.target_of(function)
+    events = [one.event for one in heard if one.layer == breaker and one.event.target == target]
     opened = next((event.at for event in events if event.kind == "opened"), None)
     until = trace.until if opened is None else opened
     kinds = Counter(event.kind for event in events if event.at <= until)
     kinds["rejected"] = sum(event.kind == "rejected" for event in events)
-    whose = list(zip(trace.calls.function, trace.calls.replica, strict=True))
-    same = {one for one, each in enumerate(whose) if each == whose[row]}
+    together = {
+        number
+        for number, name in enumerate(trace.functions)
+        if config.target_of(name) == target and breaker in config.layers_of(name)
+    }
+    whose = zip(trace.calls.function, trace.calls.replica, strict=True)
+    mine = trace.calls.replica[row]
+    same = {one for one, (number, replica) in enumerate(whose) if number in together and replica == mine}
     attempts = trace.attempts
     began = [
         (call, end, outcome)
@@ -364,7 +368,7 @@ def _measured(
         (call, outcome) for call, end, outcome in began if end <= until and (end < trace.until or _ended(trace, call))
     ]
     outs = [note for one in sorted(same) for note in notes.get(one, ()) if note.layer == breaker and note.ending]
-    types = [scenario.stack.middleware[name].type_ for name in names]
+    types = [config.middleware[name].type_ for name in names]
     place = names.index(breaker)
     return Measured(
         breaker,

@@ -436,10 +436,7 @@ class _Run:
             probes=recorder.probes(),
             rejections=recorder.rejections(lambda share: self._tell(0.97, 1.0, share)),
             transitions=recorder.transitions(),
-            contexts=tuple(
-                str(function.settings.get("context_name") or name)
-                for name, function in scenario.stack.functions.items()
-            ),
+            contexts=tuple(scenario.stack.target_of(name) for name in scenario.stack.functions),
             behind=tuple(
                 service_of(name, function, scenario.services) or ""
                 for name, function in scenario.stack.functions.items()

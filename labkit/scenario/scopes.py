@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from labkit.config import BREAKERS
 from labkit.scenario.scenario import Scenario
 from labkit.scenario.trace import CALL_OUTCOMES, STATES, Trace
 
@@ -44,10 +45,10 @@ class Bill(NamedTuple):
 def scopes_of(scenario: Scenario) -> list[Scope]:
     """The states that a scenario's breakers keep, in the order of their functions."""
     found: dict[tuple[str, str], list[str]] = {}
-    for name, function in scenario.stack.functions.items():
-        target = str(function.settings.get("context_name") or name)
-        for listed in function.middleware:
-            if scenario.stack.middleware[listed].type_.endswith("circuit_breaker"):
+    for name in scenario.stack.functions:
+        target = scenario.stack.target_of(name)
+        for listed, layer in scenario.stack.layers_of(name).items():
+            if layer.type_ in BREAKERS:
                 found.setdefault((listed, target), []).append(name)
     return [Scope(breaker, target, tuple(functions)) for (breaker, target), functions in found.items()]
 

@@ -18,10 +18,10 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import islice, takewhile
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from labkit.errors import CircuitBreakerOpenError
 from labkit.middleware import (
     CircuitBreakerMiddleware,
     FallbackMiddleware,
+    FunctionMiddleware,
     GuardedCircuitBreakerMiddleware,
     RetryMiddleware,
     Stack,
@@ -65,12 +66,22 @@ class _Way:
         target: under which they keep its state.
         while_open: the outcome of a call that the outermost breaker rejects, or None if what is outside is not known.
         limit: seconds within which an answer passes every limit and every patience.
+        earns: what a call that reaches the service does to the budgets of the retries on its way, one each.
+        earns_open: what a call that is rejected does to them.
     """
 
     breakers: list[tuple[str, Any]]
     target: str
     while_open: int | None
     limit: float
+    earns: list[Callable[[str], object]]
+    earns_open: list[Callable[[str], object]]
+
+    def earn(self, earns: list[Callable[[str], object]], many: int) -> None:
+        """Let so many calls do that."""
+        for earn in earns:
+            for _ in range(many):
+                earn(self.target)
 
 
 class _Draws:
@@ -129,14 +140,20 @@ class _Draws:
         heapify(found)
         return found
 
-    def leave_behind(self, clock: VirtualClock, at: float, written: list[tuple[float, _Way]]) -> None:
-        """Those who were written down and end after a time occupy their workers until then, and then succeed."""
-        for end, way in written:
+    def leave_behind(self, clock: VirtualClock, at: float, written: list[tuple[float, int, _Way]]) -> None:
+        """Those who were written down and end after a time occupy their workers until then, and then succeed.
+
+        Args:
+            clock: of the run.
+            at: the time.
+            written: the end, the number and the way of each call.
+        """
+        for end, number, way in written:
             if end > at:
                 self._left_behind.append(end)
                 self.service.occupy()
                 permits = [(breaker, breaker.permit()) for _, breaker in reversed(way.breakers)]
-                clock.start_at(end, self._end(way.target, permits), 0)
+                clock.start_at(end, self._end(way.target, permits), number)  # no two have one place
 
     async def _end(self, target: str, permits: list[tuple[Any, Any]]) -> None:
         for breaker, permit in permits:
@@ -150,6 +167,12 @@ def _extend(columns: list[array[Any]], values: tuple[Any, ...], many: int) -> No
         if isinstance(one, int):
             one = array(column.typecode, [one]) * many
         column.extend(one)
+
+
+def _earning(layers: Iterable[FunctionMiddleware]) -> list[Callable[[str], object]]:
+    """What a first attempt that comes through these layers does to the budgets of their retries: it earns once each."""
+    budgets = dict.fromkeys(one.budget for one in layers if isinstance(one, RetryMiddleware))
+    return [budget.earn for budget in budgets if budget is not None]
 
 
 class SkipAhead:
@@ -174,7 +197,9 @@ class SkipAhead:
         for service in self._services:
             if service is not None and id(service) not in self._draws:
                 self._draws[id(service)] = _Draws(service, self._now)
-        self._usable = any(way is not None for ways in self._ways for way in ways)
+        known = [way for ways in self._ways for way in ways if way is not None]
+        self._usable = bool(known)
+        self._earns_open = any(way.earns_open for way in known)
 
     def _of(self, load: Load) -> tuple[Any, list[_Way | None], tuple[int, ...] | None]:
         run = self._run
@@ -193,23 +218,23 @@ class SkipAhead:
         return service, ways, outcomes
 
     def _way(self, load: Load, stack: Stack) -> _Way | None:
-        function = stack.config.functions[load.function]
-        listed = list(dict.fromkeys(function.middleware))
-        middleware = [(name, stack.middleware[name]) for name in listed if stack.middleware[name].enabled]
-        if any(type(one) not in _KNOWN for _, one in middleware):
+        layers = stack.layers_of(load.function)
+        if any(type(one) not in _KNOWN for one in layers.values()):
             return None
-        if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for _, one in middleware):
+        if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for one in layers.values()):
             return None
-        breakers = [(name, one) for name, one in middleware if isinstance(one, _BREAKERS)]
-        limits = [one.config.timeout for _, one in middleware if isinstance(one, TimeoutMiddleware)]
-        target = str(function.settings.get("context_name") or load.function)
+        breakers = [(name, one) for name, one in layers.items() if isinstance(one, _BREAKERS)]
+        limits = [one.config.timeout for one in layers.values() if isinstance(one, TimeoutMiddleware)]
+        target = stack.target_of(load.function)
         while_open = None
+        outside: list[FunctionMiddleware] = []
         if breakers:
-            outside = [one for _, one in middleware[: listed.index(breakers[0][0])]] if listed else []
+            outside = list(takewhile(lambda one: one is not breakers[0][1], layers.values()))
             rejection = CircuitBreakerOpenError("", target, 1.0)
             said = [one for one in outside if isinstance(one, FallbackMiddleware) and one.answers(rejection)]
             while_open = _UNAVAILABLE if said else _REJECTED
-        return _Way(breakers, target, while_open, min([load.patience or math.inf, *limits], default=math.inf))
+        limit = min([load.patience or math.inf, *limits])
+        return _Way(breakers, target, while_open, limit, _earning(layers.values()), _earning(outside))
 
     # ------------------------------------------------------------------------------------------------------ the search
 
@@ -252,7 +277,7 @@ class SkipAhead:
             until = min(until, edge)
         if healthy and not self._all_sure(number, healthy):
             return number
-        if probing:
+        if probing or self._may_spend(number):
             until = min(until, run.clock.next_due())
         return bisect_left(run.start, until, number)
 
@@ -267,6 +292,10 @@ class SkipAhead:
         if held.state is CircuitBreakerState.OPEN:
             return float(held.changed_at + breaker.config.cooldown_period)
         return self._run.clock.next_due()
+
+    def _may_spend(self, number: int) -> bool:
+        """Whether a call in flight may ask for a retry while those that are rejected earn tokens for it."""
+        return self._earns_open and number > self._run.calls - self._run.left[0]
 
     def _at_rest(self, way: _Way) -> bool:
         """Whether every breaker is closed and remembers nothing."""
@@ -318,6 +347,9 @@ class SkipAhead:
         _extend(run.recorder.rejection_columns, values, many)
         run.end[number:end] = ats
         run.outcome[number:end] = bytes([way.while_open or _REJECTED]) * many
+        for replica, each in enumerate(self._ways[0]):
+            if each is not None and each.earns_open:
+                each.earn(each.earns_open, replica_of[number:end].count(replica))
         run.ended(many)
         return end
 
@@ -350,7 +382,10 @@ class SkipAhead:
         run.useful[number:end] = b"\1" * many
         stopped = run.start[end] if end < run.calls else math.inf
         ways, replica_of = self._ways[0], run.replica
-        left = [(ended, ways[replica_of[number + one]]) for one, ended in enumerate(ends) if ended > stopped]
+        for replica, each in enumerate(ways):
+            if each is not None and each.earns:
+                each.earn(each.earns, replica_of[number:end].count(replica))
+        left = [(ended, one, ways[replica_of[one]]) for one, ended in enumerate(ends, number) if ended > stopped]
         draws.leave_behind(run.clock, stopped, left)  # type: ignore[arg-type]
         run.ended(many)
         return end
@@ -365,7 +400,7 @@ class SkipAhead:
         place_of = {id(run.shared[name]): place for place, name in enumerate(run.service_names) if name in run.shared}
         edges = [None if service is None else service.steady_until() for service in self._services]
         busy = {key: (draws.ends(now), draws.service.capacity) for key, draws in self._draws.items()}
-        written: dict[int, list[tuple[float, _Way]]] = {key: [] for key in self._draws}
+        written: dict[int, list[tuple[float, int, _Way]]] = {key: [] for key in self._draws}
         one = number
         while one < end:
             load, replica, at = load_of[one], replica_of[one], start[one]
@@ -383,6 +418,8 @@ class SkipAhead:
                 reject[5](_BREAKER)
                 run.end[one] = at
                 run.outcome[one] = way.while_open or _REJECTED
+                if way.earns_open:
+                    way.earn(way.earns_open, 1)
             else:
                 key = id(self._services[load])
                 draws, edge, outcomes = self._draws[key], edges[load], self._attempt_outcomes[load]
@@ -400,7 +437,7 @@ class SkipAhead:
                         break
                     heappush(ends, ended)
                 draws.take()
-                written[key].append((ended, way))
+                written[key].append((ended, one, way))
                 if len(written[key]) > _MANY:  # only the last of them may be left behind
                     written[key] = [call for call in written[key] if call[0] > at]
                 attempt[0](one)
@@ -412,6 +449,8 @@ class SkipAhead:
                 run.end[one] = ended
                 run.outcome[one] = _SUCCEEDED
                 run.useful[one] = 1
+                if way.earns:
+                    way.earn(way.earns, 1)
             one += 1
         stopped = start[one] if one < run.calls else math.inf
         for key, calls in written.items():

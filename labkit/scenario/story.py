@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from math import inf
 from typing import Any
 
 from labkit.scenario.trace import (
@@ -24,6 +25,7 @@ _WELL = {ATTEMPT_OUTCOMES.index(name) for name in ("answered", "rejected")}
 _CUT_OFF = ATTEMPT_OUTCOMES.index("cancelled")
 _LEFT = ATTEMPT_OUTCOMES.index("abandoned")
 _GAVE_UP = CALL_OUTCOMES.index("cancelled")
+_LEFT_EARLY = PROBE_OUTCOMES.index("cancelled")
 _UNFINISHED = len(ATTEMPT_OUTCOMES)
 _ENDED = {
     "succeeded": ("succeeded", "succeeded"),
@@ -131,14 +133,14 @@ def _although(trace: Trace) -> str:
 
 def _after(trace: Trace, target: int, by_replica: Mapping[int, float]) -> str:
     """After how many failed attempts in a row, where the trace can tell."""
-    name, attempts, calls = trace.targets[target], trace.attempts, trace.calls
-    if name not in trace.services:
+    attempts, calls, contexts = trace.attempts, trace.calls, trace.contexts or trace.functions
+    functions = [number for number, context in enumerate(contexts) if context == trace.targets[target]]
+    called = {(trace.behind or trace.functions)[number] for number in functions}
+    if len(functions) != 1 or not called <= set(trace.services):
         return ""
-    service = trace.services.index(name)
+    service = trace.services.index(called.pop())
     mine = [row for row, one in enumerate(attempts.service) if one == service]
-    if {calls.function[attempts.call[row]] if attempts.call[row] >= 0 else -1 for row in mine} != {
-        trace.functions.index(name) if name in trace.functions else -2
-    }:
+    if {calls.function[attempts.call[row]] if attempts.call[row] >= 0 else -1 for row in mine} != set(functions):
         return ""  # others call the same service, and the breaker does not hear of them
     found: set[int] = set()
     kinds: set[int] = set()
@@ -243,6 +245,7 @@ def _afterwards(trace: Trace, numbers: Mapping[str, Any]) -> list[str]:
             if len(last) == 1
             else f"{left} of {len(last)} breakers that had opened had not closed when the run ended."
         )
+        told += _latched(trace, last)
     if numbers["recovery_s"] is not None:
         took = numbers["recovery_s"]
         told.append(f"Full service was back {_s(took) + ' after' if took >= 0.005 else 'at once with'} the repair.")
@@ -251,6 +254,28 @@ def _afterwards(trace: Trace, numbers: Mapping[str, Any]) -> list[str]:
     ):
         told.append("Full service, five seconds of it, was not back before the end.")
     return told
+
+
+def _latched(trace: Trace, last: Mapping[tuple[int, int, int], tuple[float, int]]) -> list[str]:
+    """Breakers that stayed half-open because not one of their probes was waited for to its end."""
+    since = {whose: at for whose, (at, state) in last.items() if state == _HALF_OPEN}
+    ended: dict[tuple[int, int, int], list[int]] = {}
+    for breaker, target, replica, start, end, outcome in trace.probes.rows():
+        whose = (breaker, target, replica)
+        if start >= since.get(whose, inf) and end < trace.until:  # else only the end of the run ended it
+            ended.setdefault(whose, []).append(outcome)
+    stuck = {whose: len(outcomes) for whose, outcomes in ended.items() if set(outcomes) == {_LEFT_EARLY}}
+    if not stuck:
+        return []
+    who = f"{len(stuck)} breakers were" if len(stuck) > 1 else "The breaker was" if len(last) == 1 else "A breaker was"
+    many = sum(stuck.values())
+    begun = _s(min(since[one] for one in stuck))
+    probes = {1: "its probe was", 2: "both probes were"}.get(many, f"all {many:,} probes since {begun} were")
+    return [
+        f"{who} still half-open at the end, and may stay so: {probes} left early, by a reader, a caller or a limit "
+        "outside the breaker, and that counts neither way. Only a probe that comes to its end can close it or open it "
+        "again."
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------- the callers

@@ -6,13 +6,13 @@ the readers and the stack; what happens is the same.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from labkit.config import CircuitBreakerMiddlewareConfig, TimeoutMiddlewareConfig
-from labkit.middleware import BreakerEvent, CircuitBreakerMiddleware, Stack
+from labkit.config import BREAKERS, TimeoutMiddlewareConfig
+from labkit.middleware import BreakerEvent, Stack
 from labkit.scenario.run import current_call, run_scenario
 from labkit.scenario.scenario import Scenario
 from labkit.scenario.trace import Trace
@@ -21,6 +21,8 @@ __all__ = ["Followed", "LimitClock", "StreamRead", "Ticking", "Wait", "follow_st
 
 _SETTLED = ("succeeded", "failed", "cancelled")
 _CHANGED = ("half_opened", "closed", "opened")
+_STATE = {"CLOSED": "closed", "OPEN": "open", "HALF_OPEN": "half-open"}
+_WITHIN = {"row": "a row", "interval": "its interval", "window": "its window"}
 
 
 class Wait(NamedTuple):
@@ -75,9 +77,10 @@ class StreamRead:
         error: what it failed with, in words, or "".
         probe: whether a breaker let it through as its probe.
         clocks: of the limits of the function's list; `probe_timeout` runs for a probe alone.
-        before: failures in a row that the breaker remembered when it came.
+        before: failures that the breaker remembered when it came, or just before it counted it.
         states: from when on the breaker was in which state: first when the stream came, then each change in its course.
-        events: what the function's breakers did in its course.
+        events: what the function's breaker, of several the outermost, did in its course.
+        span: within what the breaker counts failures: "row" (one after the other), "interval" or "window".
     """
 
     call: int
@@ -91,6 +94,7 @@ class StreamRead:
     before: int
     states: tuple[tuple[float, str], ...]
     events: tuple[BreakerEvent, ...]
+    span: str = "row"
 
     @property
     def chunks(self) -> int:
@@ -168,15 +172,23 @@ class StreamRead:
             if self.probe:
                 then = "this probe closes it" if "closed" in changed else "one more of the probes that close it"
                 return f"The breaker counts a success; {then}."
-            return f"The breaker counts a success: failures in a row go from {self.before} to 0."
+            if settled.state.value != "CLOSED":
+                return f"It came too late for the breaker, which is {_STATE[settled.state.value]} meanwhile."
+            if self.span == "row":
+                return f"The breaker counts a success: failures in a row go from {self.before} to 0."
+            if self.span == "interval":
+                return f"The breaker counts failures alone: those in its interval stay at {settled.failures}."
+            return f"The breaker counts a success: {_many(settled.failures, 'failure')} in its window."
         if settled.kind == "failed":
             if self.probe:
                 return "The breaker counts a failure: one failed probe opens it again."
+            if settled.state.value != "CLOSED" and "opened" not in changed:
+                return f"It came too late for the breaker, which is {_STATE[settled.state.value]} meanwhile."
             then = ", and it opens" if "opened" in changed else ""
-            return f"The breaker counts a failure: {settled.failures} in a row{then}."
+            return f"The breaker counts a failure: {settled.failures} in {_WITHIN[self.span]}{then}."
         if self.probe:
             return "The breaker counts neither way: the probe's slot is free again, and it stays half-open."
-        return f"The breaker counts neither way: failures in a row stay at {settled.failures}."
+        return f"The breaker counts neither way: failures in {_WITHIN[self.span]} stay at {settled.failures}."
 
     def _clocks(self) -> list[str]:
         told = []
@@ -225,19 +237,28 @@ class _Reader:
     def __init__(self, stack: Stack, read: dict[int, StreamRead]) -> None:
         self._stack = stack
         self._read = read
-        self._heard: dict[int, list[BreakerEvent]] = {}
+        self._heard: dict[int, list[tuple[str, int, BreakerEvent]]] = {}  # breaker, its failures before, event
+        self._failures: dict[tuple[str, str], int] = {}  # by breaker and target
         self.caller = stack.caller
-        for one in stack.middleware.values():
-            if isinstance(one, CircuitBreakerMiddleware):
-                one.listen(lambda event: self._heard.setdefault(current_call(), []).append(event))
+        for name in dict.fromkeys(name for function in stack.config.functions for name in stack.breakers_of(function)):
+            stack.middleware[name].listen(self._hearing(name))  # type: ignore[attr-defined]
+
+    def _hearing(self, name: str) -> Callable[[BreakerEvent], None]:
+        def hear(event: BreakerEvent) -> None:
+            before = self._failures.get((name, event.target), 0)
+            self._failures[name, event.target] = event.failures
+            self._heard.setdefault(current_call(), []).append((name, before, event))
+
+        return hear
 
     async def stream(self, function: str, /, *args: Any) -> AsyncIterator[Any]:
         """The stack's stream."""
         now = self._stack.clock.now
         start, waits, how, error = now(), list[Wait](), "cancelled", ""
-        found = [one.snapshot(function) for one in self._breakers(function)]
-        before = max((one.failures for one in found), default=0)
-        came = found[0].state.value if found else "CLOSED"
+        target = self._stack.target_of(function)
+        name, breaker = next(iter(self._stack.breakers_of(function).items()), ("", None))
+        found = breaker.snapshot(target) if breaker is not None else None
+        before, came = (found.failures, found.state.value) if found is not None else (0, "CLOSED")
         try:
             async with aclosing(self._stack.stream(function, *args)) as chunks:  # type: ignore[type-var]
                 while True:
@@ -260,7 +281,9 @@ class _Reader:
                         raise
         finally:
             call = current_call()
-            events = tuple(self._heard.pop(call, ()))
+            heard = [one for one in self._heard.pop(call, ()) if one[0] == name and one[2].target == target]
+            before = next((known for _, known, event in heard if event.kind in _SETTLED), before)
+            events = tuple(event for _, _, event in heard)
             probe = any(event.kind == "admitted" and event.probe for event in events)
             clocks = _clocks_of(self._stack, function, probe, waits, now())
             changes = [(event.at, event.state.value) for event in events if event.kind in _CHANGED]
@@ -276,24 +299,26 @@ class _Reader:
                 before,
                 ((start, came), *changes),
                 events,
+                _span_of(breaker.config) if breaker is not None else "row",
             )
 
-    def _breakers(self, function: str) -> list[CircuitBreakerMiddleware]:
-        listed = [self._stack.middleware[name] for name in self._stack.config.functions[function].middleware]
-        return [one for one in listed if isinstance(one, CircuitBreakerMiddleware)]
+
+def _span_of(config: Any) -> str:
+    """Within what a breaker counts failures."""
+    if getattr(config, "window", None) is not None:
+        return "window"
+    return "interval" if getattr(config, "interval", None) is not None else "row"
 
 
 def _clocks_of(stack: Stack, function: str, probe: bool, waits: list[Wait], end: float) -> tuple[LimitClock, ...]:
     """The limits of a function's list, and when their clocks ran; who stands further out comes first."""
     clocks = []
-    for name in dict.fromkeys(stack.config.functions[function].middleware):
-        config: Any = stack.config.middleware[name]
-        if not config.enabled:
-            continue
+    layers: Any = stack.config.layers_of(function)
+    for config in layers.values():
         if isinstance(config, TimeoutMiddlewareConfig) and waits:
             begin = waits[0].asked
             clocks.append(LimitClock("timeout", config.timeout, (Ticking(begin, end, begin + config.timeout),)))
-        elif isinstance(config, CircuitBreakerMiddlewareConfig) and config.probe_timeout is not None:
+        elif config.type_ in BREAKERS and config.probe_timeout is not None:
             limit = config.probe_timeout
             runs = [Ticking(wait.asked, wait.ended, wait.asked + limit) for wait in waits if probe]
             clocks.append(LimitClock("probe_timeout", limit, tuple(runs)))

@@ -149,7 +149,7 @@ class ScopeModel(ExplorerModel):
         return f"Nobody pays: {most}."
 
     def _most_in_a_row(self, run: Run) -> int:
-        return max(one.peak.failures for one in run_counted(run.scenario)[1])
+        return max((one.peak.failures for one in run_counted(run.scenario)[1]), default=0)
 
     def _deployment(self, run: Run, settings: Mapping[str, Any]) -> list[str]:
         """What several replicas make of it."""

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.scenario import Scenario, load_scenario, run_scenario, scenario_names
+from labkit.scenario import Scenario, Trace, load_scenario, run_scenario, scenario_names
 from labkit.scenario.skip import SkipAhead
+from labkit.scenario.trace import REJECTION_REASONS
 
 EVERY = [
     name if variant is None else f"{name}:{variant}"
@@ -31,27 +32,97 @@ def test_every_scenario_of_the_package(name: str) -> None:
     assert fast == slow
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [("decision", 0.95), ("decision:documents", 0.9), ("check-4-order", 0.0), ("retrip", 0.3)]
-)
-def test_stretches_are_found(name: str, least: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a long outage most calls are written down: those of the healthy service and those of the open breaker."""
-    written = 0
+def written(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Trace]:
+    """How many calls of a run are written down instead of run, and its trace."""
+    many = 0
     ahead = SkipAhead.ahead
 
     def counted(self: SkipAhead, number: int) -> int:
-        nonlocal written
+        nonlocal many
         after = ahead(self, number)
-        written += after - number
+        many += after - number
         return after
 
-    monkeypatch.setattr(SkipAhead, "ahead", counted)
-    trace = run_scenario(load_scenario(name))
-    assert written >= least * len(trace.calls)
+    with monkeypatch.context() as patch:
+        patch.setattr(SkipAhead, "ahead", counted)
+        trace = run_scenario(scenario)
+    return many, trace
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("decision", 23_600),
+        ("decision:documents", 28_700),
+        ("decision:shared-lease", 22_700),
+        ("check-3-replicas", 2_900),
+        ("cancellation-storm:limit-first", 500),
+        ("name-collision", 1_200),
+        ("open-breaker-retries:retry-in-the-stack", 270),
+        ("retrip", 6_200),
+        ("retry-budget", 1_390),
+        ("retry-budget:budget", 3_650),
+        ("retry-budget:no-retry", 3_650),
+        ("thundering-probe:four-replicas", 990),
+        ("trap-one-instance-is-deployment:right", 210),
+    ],
+)
+def test_stretches_are_found(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each of these runs so many calls at least are written down: a run is the same every time, and so is that."""
+    assert written(load_scenario(name), monkeypatch)[0] >= least
+
+
+AROUND_A_BREAKER = [
+    "[breaker]",
+    "[limit, breaker, again]",
+    "[again, breaker, limit]",
+    "[gone, silent, breaker, openly]",
+    "[silent, openly, gone, breaker, breaker]",
+    "[spending, breaker, limit]",
+    "[breaker, spending, limit]",
+    "[openly, spending, guarded, gone]",
+    "[guarded, spending, again]",
+]
+
+
+@pytest.mark.parametrize("context", ["null", "search"])
+@pytest.mark.parametrize("listed", AROUND_A_BREAKER)
+def test_nothing_is_run_that_could_be_written_down(listed: str, context: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All calls before the fault are written down, and all that an open breaker rejects, but for the 24 begun at once.
+
+    Whatever else is in the list: layers that are switched off, budgets, another target.
+    """
+    text = f"""
+scenario: {{duration: 60, seed: 1}}
+services:
+  parts_availability: {{_type: parts_availability, latency: 0.25, faults: [{{from: 30, to: 60, fault: error}}]}}
+middleware:
+  breaker: {{_type: circuit_breaker, failure_threshold: 1, cooldown_period: 100}}
+  guarded: {{_type: guarded_circuit_breaker, failure_threshold: 1, cooldown_period: 100}}
+  limit: {{_type: timeout, timeout: 5}}
+  again: {{_type: retry, attempts: 2, base_delay: 0.3}}
+  spending: {{_type: retry, attempts: 3, base_delay: 0.4, budget: shared}}
+  shared: {{_type: retry_budget, ratio: 0.1, initial_tokens: 0}}
+  openly: {{_type: fallback, errors: [CircuitBreakerOpenError]}}
+  gone: {{_type: timeout, timeout: 0.1, enabled: false}}
+  silent: {{_type: fallback, enabled: false}}
+functions:
+  stock: {{_type: parts_availability, context_name: {context}, middleware: {listed}}}
+workload:
+  - {{function: stock, rate: 16}}
+"""
+    many, trace = written(load_scenario(text), monkeypatch)
+    before = sum(at < 29.75 for at in trace.calls.start)
+    assert before == 476
+    rejected = list(trace.rejections.reason).count(REJECTION_REASONS.index("breaker"))
+    assert rejected > 400
+    assert many >= before + rejected - 24
 
 
 FAULTS = ["error", "hang", "slow", "connection_error", "error_shaped_string", "business_rejection", "flapping"]
 LATENCIES = ["0.05", "0.5", "{distribution: uniform, low: 0.01, high: 0.4}", "{distribution: lognormal, median: 0.2}"]
+NAMES = ["breaker", "second", "limit", "again", "more", "spending", "saving", "plainly", "openly", "holding", "guarded",
+         "leased"]  # fmt: skip
 LISTS = [
     "[]",
     "[breaker]",
@@ -68,7 +139,15 @@ LISTS = [
     "[plainly, leased, limit]",
     "[again, leased]",
     "[leased, breaker, limit]",
+    "[limit, again, breaker, openly]",
+    "[openly, spending, breaker, limit]",
+    "[breaker, spending, limit]",
+    "[spending, guarded, saving]",
+    "[spending, breaker, more]",
 ]
+ANY_LIST = st.sampled_from(LISTS) | st.lists(st.sampled_from(NAMES), max_size=5).map(
+    lambda names: f"[{', '.join(names)}]"
+)
 
 
 @settings(max_examples=150)
@@ -83,10 +162,14 @@ LISTS = [
     window=st.tuples(st.integers(0, 8), st.integers(1, 6)),
     latency=st.sampled_from(LATENCIES),
     workers=st.sampled_from([None, 1, 3, 40]),
-    lists=st.tuples(st.sampled_from(LISTS), st.sampled_from(LISTS)),
+    lists=st.tuples(ANY_LIST, ANY_LIST),
+    off=st.just(frozenset()) | st.frozensets(st.sampled_from([*NAMES, "shared"]), max_size=4),
+    budget=st.tuples(
+        st.sampled_from([0.1, 0.3, 1.0]), st.sampled_from([1, 3, 20]), st.sampled_from(["0", "0.5", "null"])
+    ),
     arrivals=st.sampled_from(["constant", "poisson"]),
     patience=st.sampled_from([None, 0.1, 2.0]),
-    context=st.sampled_from(["null", "search"]),
+    context=st.sampled_from(["null", "search", "warehouse"]),
     adapter=st.sampled_from(["none", "in_process", "swallowing", "raise_business"]),
     seed=st.integers(0, 5),
 )
@@ -102,13 +185,15 @@ def test_any_scenario(
     latency: str,
     workers: int | None,
     lists: tuple[str, str],
+    off: frozenset[str],
+    budget: tuple[float, int, str],
     arrivals: str,
     patience: float | None,
     context: str,
     adapter: str,
     seed: int,
 ) -> None:
-    """Two functions with any lists around one service with any fault and capacity: one trace, either way."""
+    """Two functions with any lists, some of them switched off, around one service with any fault: one trace."""
     begin, length = window
     inner = ", up: 0.4, down: 0.6, inner: {fault: error}" if fault == "flapping" else f", rate: {rate}"
     capacity = "" if workers is None else f"workers: {workers}, queue: 4, "
@@ -124,7 +209,13 @@ middleware:
   second: {{_type: circuit_breaker, failure_threshold: 2, cooldown_period: 0.7}}
   limit: {{_type: timeout, timeout: 0.6}}
   again: {{_type: retry, attempts: 2, base_delay: 0.3}}
+  spending: {{_type: retry, attempts: 3, base_delay: 0.4, budget: shared}}
+  more: {{_type: retry, attempts: 2, base_delay: 0.2, budget: shared}}
+  saving: {{_type: retry, attempts: 3, base_delay: 0.1, budget: second_budget}}
+  shared: {{_type: retry_budget, ratio: {budget[0]}, max_tokens: {budget[1]}, initial_tokens: {budget[2]}}}
+  second_budget: {{_type: retry_budget, ratio: 0.2, max_tokens: 4, initial_tokens: 0}}
   plainly: {{_type: fallback}}
+  openly: {{_type: fallback, errors: [CircuitBreakerOpenError]}}
   holding: {{_type: bulkhead, max_concurrent: 5}}
   guarded: {{_type: guarded_circuit_breaker, failure_threshold: {threshold}, cooldown_period: {cooldown},
     half_open_success_threshold: {probes}, probe_hold: {hold}, idle_period: 1.5, probe_timeout: 0.5}}
@@ -140,6 +231,26 @@ workload:
   - {{function: stock, rate: 9, arrivals: {arrivals}, patience: {patience or "null"}, subjects: [HX-2040, unknown]}}
   - {{function: search, rate: 4, arrivals: {arrivals}, from: 1}}
   - {{function: documents, rate: 2}}
+"""
+    switched = {f"middleware.{name}.enabled": False for name in off}
+    fast, slow = both_ways(load_scenario(text, values=switched))
+    assert fast == slow
+
+
+def test_two_calls_that_begin_and_end_together() -> None:
+    """Two loads whose calls come and are answered at the same instants, as the fault cuts in, are no confusion."""
+    text = """
+scenario: {duration: 12, seed: 4, replicas: 2}
+services:
+  parts_availability: {_type: parts_availability, latency: 0.5, faults: [{from: 3.2, to: 5, fault: error, rate: 0.3}]}
+middleware:
+  breaker: {_type: circuit_breaker, failure_threshold: 2, cooldown_period: 1}
+functions:
+  stock: {_type: parts_availability, middleware: [breaker]}
+  search: {_type: parts_availability, middleware: []}
+workload:
+  - {function: stock, rate: 8}
+  - {function: search, rate: 4}
 """
     fast, slow = both_ways(load_scenario(text))
     assert fast == slow
