@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from labkit.plots.calls import call_timeline
-from labkit.plots.canvas import Canvas
 from labkit.plots.compare import comparison
 from labkit.plots.drawing import Picture, beside
 from labkit.plots.heat_map import heat_map, sweep_line
@@ -13,7 +12,6 @@ from labkit.plots.timeline import Period, Span, timeline
 from labkit.plots.trace import trace_timeline
 
 __all__ = [
-    "Canvas",
     "Layer",
     "Period",
     "Picture",

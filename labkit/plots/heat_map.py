@@ -105,7 +105,7 @@ def heat_map(
     shapes.append(Words(left, bottom + 38.0, f"{name} →", SIZE_SMALL, ink="muted"))
     shapes += _scale(text_of(low), text_of(most), numbers, left, width - 16.0, bottom + 38.0, name)
     said = _said(cells, numbers, x, y, value, best, aim, text_of, len(columns) * len(rows))
-    return Picture(width, bottom + 50.0, tuple(shapes), title, said, quick=True)
+    return Picture(width, bottom + 50.0, tuple(shapes), title, said)
 
 
 def shades(numbers: Sequence[float | None]) -> list[tuple[str, str]]:
@@ -215,7 +215,7 @@ def sweep_line(
         shapes.append(Words(right, top - 9.0, "median, and from the least to the most", SIZE_SMALL, "end", ink="muted"))
     medians = {(columns[at], None): _median(numbers) for at, numbers in found}
     said = _said(cells, medians, x, None, value, best, aim, text_of, len(columns))
-    return Picture(width, top + high + 52.0, tuple(shapes), title, said, quick=True)
+    return Picture(width, top + high + 52.0, tuple(shapes), title, said)
 
 
 # -- reading the table
@@ -358,7 +358,7 @@ def _scale(
 
 def _empty(title: str, width: float) -> Picture:
     shapes = (_head(title, width, 0), Words(_EDGE, 48.0, "nothing to show", SIZE_SMALL, ink="muted", italic=True))
-    return Picture(width, 66.0, shapes, title, "The table has no rows.", quick=True)
+    return Picture(width, 66.0, shapes, title, "The table has no rows.")
 
 
 def _said(

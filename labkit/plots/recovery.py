@@ -82,7 +82,7 @@ def recovery_timeline(
     key, _ = draw_key(data.ribbons[:1], right, y + 40.0)
     steps = ", then ".join(f"{many} from {at:g} s" for at, many in levels[1:])
     told = f"Workers: {levels[0][1]}, {steps}." if steps else ""
-    return Picture(width, y + 46.0, tuple(shapes + key), title, f"{describe(trace, data)} {told}".strip(), quick=True)
+    return Picture(width, y + 46.0, tuple(shapes + key), title, f"{describe(trace, data)} {told}".strip())
 
 
 def _panel(frame: Frame, top: float, high: float, bands: Sequence[tuple[float, float, str, int]]) -> list[Shape]:

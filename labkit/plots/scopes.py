@@ -98,7 +98,7 @@ def scope_rows(
         outcomes, _ = _key(_EDGE, y + 60.0)
         y += 20.0
     shapes += outcomes
-    return Picture(width, y + 48.0, tuple(shapes), title, _alt(trace, scopes, list(paid.values()), names), quick=True)
+    return Picture(width, y + 48.0, tuple(shapes), title, _alt(trace, scopes, list(paid.values()), names))
 
 
 def _row(

@@ -87,7 +87,7 @@ def work_timeline(
     shapes += _limit(frame, y, float(work.workers), float(work.workers))
     y += _PANEL + 5.0
     shapes += draw_axis(frame, y)
-    return Picture(width, y + 28.0, tuple(shapes), title, " ".join(work.told()), quick=True)
+    return Picture(width, y + 28.0, tuple(shapes), title, " ".join(work.told()))
 
 
 def _head(name: str, tail: str, told: str, frame: Frame, y: float, *, dash: bool = False) -> list[Shape]:
