@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from labkit.scenario.trace import Calls, Trace
 
-__all__ = ["Axis", "Binned", "Floats", "Ribbon", "axis_of", "binned", "highest", "round_step"]
+__all__ = ["Axis", "Binned", "Floats", "Ribbon", "axis_of", "binned", "highest", "rank", "round_step"]
 
 Floats: TypeAlias = Sequence[float]
 """A number by bin; NaN where there is none."""
@@ -144,6 +144,15 @@ def highest(line: Floats) -> float:
     (2.5, 0.0)
     """
     return max([value for value in line if value == value], default=0.0)
+
+
+def rank(share: float, count: int) -> int:
+    """Return where, among so many sorted values, the least one stands that so large a share of them does not pass.
+
+    >>> rank(0.95, 20), rank(0.5, 4), rank(0.0, 3)
+    (18, 1, 0)
+    """
+    return max(0, ceil(share * count - 1e-9) - 1)
 
 
 def binned(trace: Trace, axis: Axis) -> Binned:
@@ -291,15 +300,11 @@ def _percentiles(
     for first, last in pairwise(cuts):
         inside = sorted(values[first:last])
         for line, share in zip(lines, shares, strict=True):
-            line.append(_to_nanoseconds(inside[_rank(share, last - first)]) if inside else nan)
+            line.append(_to_nanoseconds(inside[rank(share, last - first)]) if inside else nan)
         ranked += inside
     ranked += values[cuts[-1] :]
     ranked.sort()  # of runs that are sorted already
-    return [*lines], [max(0.0, ranked[_rank(share, len(ranked))]) if ranked else None for share in shares]
-
-
-def _rank(share: float, count: int) -> int:
-    return max(0, ceil(share * count - 1e-9) - 1)
+    return [*lines], [max(0.0, ranked[rank(share, len(ranked))]) if ranked else None for share in shares]
 
 
 def _to_nanoseconds(seconds: float) -> float:
