@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import compress, pairwise
+from itertools import compress, pairwise, product
 from math import ceil, floor, inf, isfinite, isnan, log10, nan, nextafter
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -387,8 +387,9 @@ def _ribbons(trace: Trace) -> list[Ribbon]:
     known = {key[:2] for key in (*states, *probes)}
     turned = trace.rejections
     bulkhead = REJECTION_REASONS.index("bulkhead")
-    kinds = set(zip(turned.middleware, turned.target, turned.reason, strict=True))
-    known |= {(breaker, target) for breaker, target, reason in kinds if reason != bulkhead}
+    if not known.issuperset(product(range(len(trace.breakers)), range(len(trace.targets)))):
+        kinds = set(zip(turned.middleware, turned.target, turned.reason, strict=True))
+        known |= {(breaker, target) for breaker, target, reason in kinds if reason != bulkhead}
     ribbons = []
     for breaker, target in sorted(known):
         if breaker >= len(trace.breakers) or target >= len(trace.targets):
