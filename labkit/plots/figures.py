@@ -719,14 +719,15 @@ def _at_the_peaks(ax: Axes, counts: Mapping[str, Sequence[int]], told: Mapping[s
     found: list[tuple[float, float, str, float, str]] = []
     right = _spot(ax, ax.get_xlim()[1], 0.0)[0]
     first, second = _spot(ax, 0.0, 0.0)[0], _spot(ax, 1.0, 0.0)[0]
+    for number, seconds in enumerate(counts.values()):
+        style = SERIES[number % len(SERIES)]
+        peak = max(seconds)
+        ax.plot(
+            [seconds.index(peak) + 0.5], [peak], color=style.colour, marker=_MARKS[style.shape], linestyle="none",
+            zorder=4.0, label="_mark",
+        )  # fmt: skip
     for number, (name, seconds) in enumerate(counts.items()):
         peak = max(seconds)
-        style = SERIES[number % len(SERIES)]
-        when = seconds.index(peak)
-        ax.plot(
-            [when + 0.5], [peak], color=style.colour, marker=_MARKS[style.shape], linestyle="none", zorder=4.0,
-            label="_mark",
-        )  # fmt: skip
         places = [at for at, count in enumerate(seconds) if count == peak]
         wide = _wide(told[name])
         for at in places[:: max(1, len(places) // 40)]:
