@@ -41,6 +41,50 @@ def test_the_command_line_loads_only_what_a_command_needs(module: str) -> None:
     )
 
 
+EXPLORERS = """
+from importlib import import_module
+from pkgutil import iter_modules
+import labkit.widgets
+from labkit.widgets.explorer_model import ExplorerModel
+for one in iter_modules(labkit.widgets.__path__):
+    import_module(f"labkit.widgets.{one.name}")
+drawn = 0
+for model in ExplorerModel.__subclasses__():
+    made = model()
+    made.press({"do": "narrow", "on": True})
+    drawn += made.shown.picture.svg(themed=True).startswith("<svg") and bool(made.view()["svg"])
+assert drawn == len(ExplorerModel.__subclasses__()) > 8, drawn
+"""
+
+
+def test_an_explorer_is_drawn_in_plain_python() -> None:
+    """Every explorer runs and draws where numpy, pillow and matplotlib are missing, and asks for none of them."""
+    heavy = ("numpy", "PIL", "matplotlib", "pandas")
+    away = f"import sys; sys.modules.update(dict.fromkeys({heavy}))"
+    subprocess.run([sys.executable, "-c", f"{away}\n{EXPLORERS}"], check=True, timeout=100)
+    assert loaded_by(f"exec({EXPLORERS!r})").isdisjoint(heavy)
+
+
+@pytest.mark.parametrize(
+    ("statement", "wanted"),
+    [
+        ("import labkit.plots", set()),
+        ("from labkit.plots import heat_map; heat_map([], x='a', y='b', value='c').svg()", set()),
+        ("from labkit.plots import heat_map; heat_map([], x='a', y='b', value='c').png()", {"PIL"}),
+        ("from labkit.plots import sweep_lines", {"PIL", "matplotlib", "numpy"}),
+        (
+            "from labkit import load_scenario, run_scenario; run_scenario(load_scenario('decision')).columns()",
+            {"numpy"},
+        ),
+    ],
+)
+def test_a_picture_loads_what_it_is_made_with(statement: str, wanted: set[str]) -> None:
+    """Pillow comes with a PNG, matplotlib with a figure (and never pyplot), numpy with a trace's columns."""
+    loaded = loaded_by(statement)
+    assert loaded & {"numpy", "PIL", "matplotlib", "pandas"} == wanted
+    assert "matplotlib.pyplot" not in loaded
+
+
 def test_one_clock_in_one_place() -> None:
     """Only the clock's own module and the one for dates in file names read the time; nothing sleeps for real."""
     found = {

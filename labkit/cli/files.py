@@ -18,20 +18,27 @@ from labkit.errors import ConfigError, LabkitError
 
 if TYPE_CHECKING:
     from labkit.plots import Picture
+    from labkit.scenario import SweepTable
 
-__all__ = ["check_picture", "check_results", "drawing", "save_picture", "write"]
+__all__ = ["check_picture", "check_results", "drawing", "save_picture", "save_sweep_figure", "write"]
 
 ENDINGS = (".png", ".svg")
 
 
-def check_picture(path: str) -> None:
+def check_picture(path: str, *further: str) -> None:
     """Refuse a name that no picture can have.
 
+    Args:
+        path: the name.
+        further: endings that this picture can have beside those of all.
+
     Raises:
-        ConfigError: it ends in something else than .png or .svg.
+        ConfigError: it ends in something else.
     """
-    if not path.lower().endswith(ENDINGS):
-        raise ConfigError(f"a picture is saved as .png or .svg, and '{printable(path)}' is neither")
+    if not path.lower().endswith((*ENDINGS, *further)):
+        *first, last = (*ENDINGS, *further)
+        neither = "none of them" if further else "neither"
+        raise ConfigError(f"a picture is saved as {', '.join(first)} or {last}, and '{printable(path)}' is {neither}")
 
 
 def check_results(places: Mapping[str, str | None], *, kept: str | None = None) -> None:
@@ -116,6 +123,17 @@ def save_picture(picture: Picture, path: str) -> None:
         ConfigError: it cannot be written.
     """
     write(path, picture.svg().encode() if path.lower().endswith(".svg") else picture.png())
+
+
+def save_sweep_figure(table: SweepTable, metric: str, path: str) -> None:
+    """Write a figure of a sweep, drawn by matplotlib, as its name ends.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    from labkit.plots.figures import figure_bytes, sweep_figure
+
+    write(path, figure_bytes(sweep_figure(table, metric), path.lower().rpartition(".")[2]))
 
 
 def write(path: str, content: bytes | Iterable[bytes]) -> None:

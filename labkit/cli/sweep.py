@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", action="append", metavar="NAME", help="show this metric; give it once for each, or with commas"
     )
-    parser.add_argument("--plot", metavar="OUT", help="draw the first metric into a .png or .svg")
+    parser.add_argument("--plot", metavar="OUT", help="draw the first metric into a .png, .svg or .pdf")
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="let the workers of this Dask cluster make the runs (tcp://127.0.0.1:8786)"
     )
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from labkit.scenario.sweep import check_metrics, metrics_of, name_of_file
 
     if args.plot is not None:
-        check_picture(args.plot)
+        check_picture(args.plot, ".pdf")
     vary = parse_vary(args.vary)
     if args.plot is not None and len(vary) > 2:
         raise ConfigError(f"--plot draws one varied value or two, and {len(vary)} vary; hold some with --set")
@@ -165,9 +165,12 @@ def _spread(cell: Cell, seeds: int) -> str:
 
 
 def _draw(path: str, table: SweepTable, metric: str) -> None:
-    from labkit.cli.files import drawing, save_picture
+    from labkit.cli.files import drawing, save_picture, save_sweep_figure
 
     with drawing():
+        if path.lower().endswith(".pdf"):
+            save_sweep_figure(table, metric, path)
+            return
         from labkit.plots.heat_map import heat_map, sweep_line
 
         title = f"{table.title}: {metric}"

@@ -1,32 +1,34 @@
 """A trace counted into bins of time, for the pictures that draw it.
 
-numpy reads the trace's columns where they lie. It, and what else is heavy, is imported when a trace is first counted:
-whoever wants a state diagram should not pay for it. Counts are whole numbers, and percentiles are values of the trace
-(to the nanosecond), so the same trace gives the same bins everywhere.
+Plain Python, so that what draws needs no library. Counts are whole numbers, and percentiles are values of the trace (to
+the nanosecond), so the same trace gives the same bins everywhere. A column is sorted once and cut where its bins begin;
+nothing else is done call by call where a built-in can do it for the whole column.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from functools import lru_cache
+from itertools import compress, pairwise, product
+from math import ceil, floor, inf, isfinite, isnan, log10, nan, nextafter
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from labkit.scenario.trace import Calls, Trace
 
-    from labkit.scenario.trace import Trace
+__all__ = ["Axis", "Binned", "Floats", "Ribbon", "axis_of", "binned", "highest", "rank", "round_step"]
 
-    Floats: TypeAlias = npt.NDArray[np.float64]
-
-__all__ = ["Axis", "Binned", "Ribbon", "axis_of", "binned", "round_step"]
+Floats: TypeAlias = Sequence[float]
+"""A number by bin; NaN where there is none."""
 
 _FEW = 8  # calls a bin, below which a rate says more about the bins than about the traffic
 _FEW_IN_LESS = 40  # the same for bins of less than a second, since rates are told by the second
 _LEAST = 20  # bins, however few calls
 _SERVICES = 3
-_BITS = 48  # for nanoseconds: three days
+_MOST = 2.0**48 - 1.0  # nanoseconds of a latency in a bin: three days
 
 
 class Axis(NamedTuple):
@@ -135,33 +137,60 @@ def _end_of(trace: Trace) -> float:
     return max(known, default=1.0)
 
 
+def highest(line: Floats) -> float:
+    """Return the highest of the numbers, NaN left out; 0.0 where there is none.
+
+    >>> highest([1.0, float("nan"), 2.5]), highest([])
+    (2.5, 0.0)
+    """
+    return max([value for value in line if value == value], default=0.0)
+
+
+def rank(share: float, count: int) -> int:
+    """Return where, among so many sorted values, the least one stands that so large a share of them does not pass.
+
+    >>> rank(0.95, 20), rank(0.5, 4), rank(0.0, 3)
+    (18, 1, 0)
+    """
+    return max(0, ceil(share * count - 1e-9) - 1)
+
+
 def binned(trace: Trace, axis: Axis) -> Binned:
     """Count a trace into the bins of an axis. What lies outside of it is left out of the bins, not of the counts."""
-    import numpy as np
-
     from labkit.scenario.trace import CALL_OUTCOMES, STATES
 
     calls = trace.calls
-    start, end = _floats(calls.start), _floats(calls.end)
-    over = (end == end) & (start == start)
-    took, kinds = (end - start)[over].clip(0.0), _kinds(np.asarray(calls.outcome)[over], np.asarray(calls.useful)[over])
-    in_all = np.bincount(kinds, minlength=len(_KINDS)).tolist()
-    inside, ended_in = _bins(end[over], axis)
+    start: list[float] = [*calls.start]
+    end: list[float] = [*calls.end]
+    kinds = _kinds(calls)
+    arrived = sorted(_known(start))
+    if len(arrived) < len(start) or len(_known(end)) < len(end):
+        over = [at == at and since == since for at, since in zip(end, start, strict=True)]
+        start, end, kinds = list(compress(start, over)), list(compress(end, over)), bytes(compress(kinds, over))
+    counts = {name: kinds.count(row) for row, name in enumerate(_KINDS)}
+    # From here on in the order in which they ended, which is that of their bins.
+    order = sorted(range(len(end)), key=end.__getitem__)
+    took = list(map(sub, end, start))
+    took, end, kinds = [took[row] for row in order], [end[row] for row in order], bytes([kinds[row] for row in order])
+    cuts = _cuts(end, axis)
     wide = _wide(axis, trace.until)
-    table = np.bincount(kinds[inside] * axis.bins + ended_in, minlength=len(_KINDS) * axis.bins).reshape(-1, axis.bins)
-    ended = {name: table[row] / wide for row, name in enumerate(_KINDS)}
-    arrived = _bins(start, axis)[1]
-    offered = np.bincount(arrived, minlength=axis.bins) / _wide(axis, trace.duration)
-    edges = np.arange(axis.bins) * axis.step
-    offered[edges >= max(trace.duration, start.max(initial=0.0) + 1e-9) - 1e-9] = np.nan
-    (median, p95), latency = _percentiles(took, inside, ended_in, axis.bins, (0.50, 0.95))
-    counts = dict(zip(_KINDS, in_all, strict=True))
+    ended = {
+        name: _rates([kinds.count(row, first, last) for first, last in pairwise(cuts)], wide)
+        if counts[name]
+        else [0.0] * axis.bins
+        for row, name in enumerate(_KINDS)
+    }
+    offered = _rates([last - first for first, last in pairwise(_cuts(arrived, axis))], _wide(axis, trace.duration))
+    until = max(trace.duration, max([0.0, *arrived[-1:]]) + 1e-9) - 1e-9
+    offered = [rate if place * axis.step < until else nan for place, rate in enumerate(offered)]
+    (median, p95), latency = _percentiles(took, cuts, (0.50, 0.95))
     ribbons = _ribbons(trace)
     opened = STATES.index("OPEN")
-    seen = dict(zip(CALL_OUTCOMES, np.bincount(calls.outcome, minlength=len(CALL_OUTCOMES)), strict=False))
+    outcomes = calls.outcome.tobytes()
+    seen = {name: outcomes.count(code) for code, name in enumerate(CALL_OUTCOMES)}
     counts |= {
-        "offered": len(start),
-        "unfinished": len(start) - int(over.sum()),
+        "offered": len(calls),
+        "unfinished": len(calls) - len(end),
         "attempts": len(trace.attempts),
         "opens": sum(1 for state in trace.transitions.state if state == opened),
         "probes": len(trace.probes),
@@ -195,40 +224,61 @@ _KIND_OF = {
 _KINDS = ("answered", "not_useful", "failed", "cancelled", "unavailable")
 
 
-def _kinds(outcome: npt.NDArray[Any], useful: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _kinds(calls: Calls) -> bytes:
     """Places in `_KINDS` by how a call ended."""
-    import numpy as np
+    outcome, useful = calls.outcome.tobytes(), calls.useful.tobytes()
+    # As one large number each, so that all calls are combined at once: a code's upper bit says that it was useful.
+    flags = useful.translate(bytes([0, *[128] * 255]))
+    both = int.from_bytes(outcome) | int.from_bytes(flags)
+    return both.to_bytes(len(outcome)).translate(_places())
 
+
+@lru_cache(maxsize=1)
+def _places() -> bytes:
+    """The place in `_KINDS` of each code of an outcome, and of each with the upper bit set."""
     from labkit.scenario.trace import CALL_OUTCOMES
 
-    by_code: list[int] = [_KINDS.index(_KIND_OF.get(name, "failed")) for name in CALL_OUTCOMES]
-    by_code += [_KINDS.index("failed")] * (256 - len(by_code))
-    kinds: npt.NDArray[np.int64] = np.array(by_code)[outcome]
-    kinds[useful > 0] = _KINDS.index("answered")
-    return kinds
+    by_code = [_KINDS.index(_KIND_OF.get(name, "failed")) for name in CALL_OUTCOMES]
+    by_code += [_KINDS.index("failed")] * (128 - len(by_code))
+    return bytes([*by_code, *[_KINDS.index("answered")] * 128])
 
 
-def _floats(column: Any) -> Floats:
-    import numpy as np
+def _known(times: list[float]) -> list[float]:
+    """The times without NaN, of which most columns have none."""
+    return [at for at in times if at == at] if isnan(sum(times)) else times
 
-    return np.asarray(column, dtype=np.float64)
+
+@lru_cache(maxsize=64)
+def _edges(axis: Axis) -> tuple[float, ...]:
+    """The least time that counts into each bin; what is due on an edge may come a rounding before it."""
+    edges = [0.0]
+    for place in range(1, axis.bins):
+        edge = (place - 1e-7) * axis.step
+        while edge / axis.step + 1e-7 >= place:
+            edge = nextafter(edge, -inf)
+        while edge / axis.step + 1e-7 < place:
+            edge = nextafter(edge, inf)
+        edges.append(edge)
+    return tuple(edges)
 
 
-def _bins(times: Floats, axis: Axis) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Which of the times are on the axis, and the bins of those."""
-    import numpy as np
+def _cuts(times: Floats, axis: Axis) -> list[int]:
+    """Where the times of each bin begin in a sorted list, and where those of the last one end."""
+    cuts = []
+    at = 0
+    for edge in _edges(axis):
+        at = bisect_left(times, edge, at)
+        cuts.append(at)
+    return [*cuts, bisect_right(times, axis.end, at)]
 
-    inside = (times >= 0.0) & (times <= axis.end)  # not NaN
-    # What is due on an edge may come a rounding before it.
-    places = np.floor(times[inside] / axis.step + 1e-7).astype(np.int64)
-    return inside, np.minimum(places, axis.bins - 1)
+
+def _rates(counts: Sequence[int], wide: Floats) -> Floats:
+    return [count / seconds for count, seconds in zip(counts, wide, strict=True)]
 
 
 def _wide(axis: Axis, until: float) -> Floats:
     """Seconds of each bin; the one in which the run ends is counted as far as the run goes."""
-    import numpy as np
-
-    wide = np.full(axis.bins, axis.step)
+    wide = [axis.step] * axis.bins
     last = floor(until / axis.step + 1e-7) if isfinite(until) and until > 0.0 else axis.bins
     if last < axis.bins and until - last * axis.step > 0.25 * axis.step:
         wide[last] = until - last * axis.step
@@ -236,68 +286,94 @@ def _wide(axis: Axis, until: float) -> Floats:
 
 
 def _percentiles(
-    values: Floats, inside: npt.NDArray[np.bool_], bins: npt.NDArray[np.int64], count: int, shares: Sequence[float]
+    values: Floats, cuts: Sequence[int], shares: Sequence[float]
 ) -> tuple[list[Floats], list[float | None]]:
     """The least value that so large a share of the values does not pass: by bin (NaN where there is none), and of all.
 
-    `inside` says which of the values are in bins, and `bins` in which.
+    None is less than zero.
+
+    The values lie in the order of their bins, which begin at `cuts`; those before the first and after the last are in
+    none.
     """
-    import numpy as np
-
-    ranks = [max(0, ceil(share * values.size - 1e-9) - 1) for share in shares]
-    whole: list[float | None] = [None] * len(ranks)
-    if values.size:
-        whole = [float(np.partition(values, rank)[rank]) for rank in ranks]
-    # Sorted as whole numbers, a bin in the upper bits and nanoseconds in the lower: faster than by two keys.
-    keys = (bins << _BITS) + np.minimum(values[inside] * 1e9, 2.0**_BITS - 1.0).round().astype(np.int64)
-    keys.sort()
-    ranked = (keys & ((1 << _BITS) - 1)) / 1e9
-    many = np.bincount(bins, minlength=count)
-    first = np.cumsum(many) - many
-    found = []
-    for share in shares:
-        place = np.maximum(np.ceil(share * many - 1e-9).astype(np.int64) - 1, 0) + first
-        line = np.full(count, np.nan)
-        line[many > 0] = ranked[place[many > 0]]
-        found.append(line)
-    return found, whole
+    lines: list[list[float]] = [[] for _ in shares]
+    ranked = sorted(values[: cuts[0]])
+    for first, last in pairwise(cuts):
+        inside = sorted(values[first:last])
+        for line, share in zip(lines, shares, strict=True):
+            line.append(_to_nanoseconds(inside[rank(share, last - first)]) if inside else nan)
+        ranked += inside
+    ranked += values[cuts[-1] :]
+    ranked.sort()  # of runs that are sorted already
+    return [*lines], [max(0.0, ranked[rank(share, len(ranked))]) if ranked else None for share in shares]
 
 
-def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[Any, Any, Any, Any]:
-    import numpy as np
+def _to_nanoseconds(seconds: float) -> float:
+    return round(min(max(0.0, seconds) * 1e9, _MOST)) / 1e9
 
+
+_Peaks: TypeAlias = dict[str, tuple[int, float]]
+
+
+def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[dict[str, Floats], dict[str, Floats], _Peaks, _Peaks]:
     attempts = trace.attempts
-    service, starts, ends = np.asarray(attempts.service), _floats(attempts.start), _floats(attempts.end)
-    many = np.bincount(service, minlength=len(trace.services))
-    busiest = sorted(range(len(trace.services)), key=lambda one: (-many[one], one))[:_SERVICES]
+    services = list(attempts.service)
+    all_starts: list[float] = [*attempts.start]
+    all_ends: list[float] = [*attempts.end]
+    count = [services.count(place) for place in range(len(trace.services))]
+    busiest = sorted(range(len(trace.services)), key=lambda place: (-count[place], place))[:_SERVICES]
     rates, levels, rate_peaks, level_peaks = {}, {}, {}, {}
-    for one in sorted(busiest):
-        if not many[one]:
+    for place in sorted(busiest):
+        if not count[place]:
             continue
-        name = trace.services[one]
-        mine = service == one
-        inside, bins = _bins(starts[mine], axis)
-        begun = np.sort(starts[mine][inside])
-        over = np.sort(ends[mine & (ends == ends)])
-        bins.sort()
-        rates[name] = np.bincount(bins, minlength=axis.bins) / wide
-        seconds = np.bincount(np.floor(begun + 1e-9).astype(np.int64)) if begun.size else np.zeros(1, np.int64)
-        rate_peaks[name] = (int(seconds.max()), float(seconds.argmax()))
-        # The level is highest right after an arrival, or at the edge of a bin.
-        level = np.arange(1, begun.size + 1) - np.searchsorted(over, begun, side="right")
-        edges = np.arange(axis.bins) * axis.step
-        most = (np.searchsorted(begun, edges) - np.searchsorted(over, edges, side="right")).clip(0)
-        np.maximum.at(most, bins, level)
-        levels[name] = most.astype(np.float64)
-        top = int(level.argmax()) if level.size else 0
-        level_peaks[name] = (int(level[top]), float(begun[top])) if level.size else (0, 0.0)
+        name = trace.services[place]
+        starts, ends = all_starts, all_ends
+        if count[place] < len(services):
+            mine = [service == place for service in services]
+            starts, ends = list(compress(starts, mine)), list(compress(ends, mine))
+        starts, ends = sorted(_known(starts)), sorted(_known(ends))
+        cuts = _cuts(starts, axis)
+        rates[name] = _rates([last - first for first, last in pairwise(cuts)], wide)
+        rate_peaks[name] = _most_in_a_second(starts[cuts[0] : cuts[-1]])
+        levels[name], level_peaks[name] = _level(starts, ends, cuts, axis)
     return rates, levels, rate_peaks, level_peaks
+
+
+def _most_in_a_second(times: Floats) -> tuple[int, float]:
+    """How many of the sorted times lie in the second of the clock that has most of them, and when that begins."""
+    most, when, first = 0, 0.0, 0
+    while first < len(times):
+        second = floor(times[first] + 1e-9)
+        last = bisect_left(times, second + 1 - 1e-9, first + 1)
+        if last - first > most:
+            most, when = last - first, float(second)
+        first = last
+    return most, when
+
+
+def _level(starts: Floats, ends: Floats, cuts: Sequence[int], axis: Axis) -> tuple[Floats, tuple[int, float]]:
+    """The most that were there at once, by bin, and (the most of all, when); times are sorted."""
+    level = []
+    before = cuts[0]  # what began outside of the axis is in no bin
+    most, when, begun, gone = 0, starts[before] if before < cuts[-1] else 0.0, 0, 0
+    ends = [*ends, inf]
+    for place, (first, last) in enumerate(pairwise(cuts)):
+        edge = place * axis.step
+        # The level is highest at the edge of a bin, or right after an arrival.
+        top = max(0, bisect_left(starts, edge, before, cuts[-1]) - before - bisect_right(ends, edge, gone))
+        for at in starts[first:last]:
+            begun += 1
+            while ends[gone] <= at:
+                gone += 1
+            if begun - gone > top:
+                top = begun - gone
+                if top > most:
+                    most, when = top, at
+        level.append(float(top))
+    return level, (most, when)
 
 
 def _ribbons(trace: Trace) -> list[Ribbon]:
     """The breakers of which anything is known, each replica's."""
-    import numpy as np
-
     from labkit.scenario.trace import REJECTION_REASONS, STATES
 
     states: dict[tuple[int, int, int], list[tuple[float, str]]] = {}
@@ -310,10 +386,10 @@ def _ribbons(trace: Trace) -> list[Ribbon]:
         probes.setdefault((breaker, target, replica), []).append((at, good))
     known = {key[:2] for key in (*states, *probes)}
     turned = trace.rejections
-    told = np.asarray(turned.reason) != REJECTION_REASONS.index("bulkhead")
-    width = len(trace.targets) + 1
-    pairs = (np.asarray(turned.middleware, np.int64) * width + np.asarray(turned.target))[told]
-    known |= {divmod(pair, width) for pair in np.flatnonzero(np.bincount(pairs)).tolist()}
+    bulkhead = REJECTION_REASONS.index("bulkhead")
+    if not known.issuperset(product(range(len(trace.breakers)), range(len(trace.targets)))):
+        kinds = set(zip(turned.middleware, turned.target, turned.reason, strict=True))
+        known |= {(breaker, target) for breaker, target, reason in kinds if reason != bulkhead}
     ribbons = []
     for breaker, target in sorted(known):
         if breaker >= len(trace.breakers) or target >= len(trace.targets):

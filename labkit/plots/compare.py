@@ -84,7 +84,7 @@ def comparison(
         height += 16.0
     both = title or f"{called[0]} and {called[1]}"
     told = [f"{name}: {describe(trace, part)}" for name, trace, part in zip(called, traces, data, strict=True)]
-    return Picture(width, height, tuple(shapes), both, " ".join([*told, _in_words(numbers)]), quick=True)
+    return Picture(width, height, tuple(shapes), both, " ".join([*told, _in_words(numbers)]))
 
 
 def _numbers(one: Binned, other: Binned) -> dict[str, list[tuple[str, str, str]]]:

@@ -100,14 +100,13 @@ Shape: TypeAlias = Area | Box | Line | Disc | Words
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Shapes on a canvas, with the words that stand for them where they cannot be seen.
+    """Shapes, with the words that stand for them where they cannot be seen.
 
     Attributes:
         width, height: pixels.
         shapes: what is drawn, from the back to the front.
         title: what it is a picture of, in a few words.
         alt: what it shows, in whole sentences.
-        quick: whether its PNG is drawn by `labkit.plots.canvas`, which suits straight lines and many flat colours.
 
     In a notebook it shows as a PNG (`labkit.plots.png`), which every page that shows notebooks can show.
     """
@@ -117,7 +116,6 @@ class Picture:
     shapes: tuple[Shape, ...]
     title: str
     alt: str
-    quick: bool = False
 
     def svg(self, *, themed: bool = False) -> str:
         """Return the picture as SVG: with a file's colours on white, or, `themed`, with those of the page it is in."""
@@ -127,11 +125,8 @@ class Picture:
 
     def png(self, scale: float = 2.0) -> bytes:
         """Return the picture as PNG, with `scale` pixels of the file for one of the picture."""
-        from labkit.plots.canvas import Canvas
         from labkit.plots.png import to_png
 
-        if self.quick:
-            return Canvas(scale).png(self)
         return to_png(self, scale=scale)
 
     def save(self, path: str) -> None:

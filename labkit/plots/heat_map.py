@@ -5,14 +5,14 @@ Every cell carries its number, so that the colour, a single hue from pale to dar
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
-from math import floor, isfinite
+from collections.abc import Iterable, Mapping, Sequence
+from math import floor
 from typing import Any
 
 from labkit.plots.binned import round_step
 from labkit.plots.drawing import Area, Box, Disc, Line, Picture, Shape, Words
 from labkit.plots.style import RAMP, SIZE, SIZE_SMALL, SIZE_TICK, contrast, ramp_colour, width_of
+from labkit.plots.table import Cells, bare_name, cells_of, median, name_words, value_words, words_for
 
 __all__ = ["heat_map", "shades", "sweep_line"]
 
@@ -48,12 +48,12 @@ def heat_map(
         ValueError: `best` is something else.
     """
     _check(best)
-    cells, columns, rows, seeds = _cells(table, x, y, value)
-    numbers = {place: _median(found) for place, found in cells.items() if found}
-    title = title or f"{_bare(value)} by {_bare(x)} and {_bare(y)}"
+    cells, columns, rows, seeds = cells_of(table, x, y, value)
+    numbers = {place: median(found) for place, found in cells.items() if found}
+    title = title or f"{bare_name(value)} by {bare_name(x)} and {bare_name(y)}"
     if not columns:
         return _empty(title, width)
-    labels = [_label(row) for row in rows]
+    labels = [value_words(row) for row in rows]
     left = max(_EDGE + max(width_of(label, SIZE_SMALL) for label in labels) + 10.0, 54.0)
     left = min(left, width * 0.4)
     wide = max(_LEAST_CELL, min(116.0, (width - left - 16.0) / len(columns)))
@@ -61,9 +61,9 @@ def heat_map(
     high = 36.0 if len(rows) <= 16 else max(12.0, 560.0 / len(rows))
     top = _TOP + 30.0
     shapes: list[Shape] = [_head(title, width, seeds)]
-    shapes.append(Words(_EDGE, top - 10.0, f"{_cut(_plain(y), width - 50.0)} ↓", SIZE_SMALL, ink="muted"))
+    shapes.append(Words(_EDGE, top - 10.0, f"{_cut(name_words(y), width - 50.0)} ↓", SIZE_SMALL, ink="muted"))
     low, most = min(numbers.values(), default=0.0), max(numbers.values(), default=0.0)
-    text_of = _words_for(list(numbers.values()))
+    text_of = words_for(list(numbers.values()))
     size = _fitting([text_of(number) for number in numbers.values()], wide, high)
     aim = {"lowest": low, "highest": most}.get(best)
     outlined = []
@@ -94,18 +94,18 @@ def heat_map(
                 outlined.append(Box(x0 - 1.0, y0 - 1.0, round(wide, 2), round(high, 2), stroke="text", line=2.5))
     shapes += outlined
     bottom = round(top + len(rows) * high, 2)
-    names = [_cut(_label(column), max(wide, 90.0) - 8.0) for column in columns]
+    names = [_cut(value_words(column), max(wide, 90.0) - 8.0) for column in columns]
     every = max(1, -(-int(max(width_of(text, SIZE_SMALL) for text in names) + 8.0) // max(1, int(wide))))
     for across, text in enumerate(names):
         if across % every == 0:
             half = width_of(text, SIZE_SMALL) / 2
             place = round(min(left + across * wide + (wide - 2.0) / 2, width - half - 1.0), 2)
             shapes.append(Words(place, bottom + 17.0, text, SIZE_SMALL, "middle"))
-    name = _cut(_plain(x), width - left - 40.0)
+    name = _cut(name_words(x), width - left - 40.0)
     shapes.append(Words(left, bottom + 38.0, f"{name} →", SIZE_SMALL, ink="muted"))
     shapes += _scale(text_of(low), text_of(most), numbers, left, width - 16.0, bottom + 38.0, name)
     said = _said(cells, numbers, x, y, value, best, aim, text_of, len(columns) * len(rows))
-    return Picture(width, bottom + 50.0, tuple(shapes), title, said, quick=True)
+    return Picture(width, bottom + 50.0, tuple(shapes), title, said)
 
 
 def shades(numbers: Sequence[float | None]) -> list[tuple[str, str]]:
@@ -137,8 +137,8 @@ def sweep_line(
     those of `heat_map`.
     """
     _check(best)
-    cells, columns, _, seeds = _cells(table, x, None, value)
-    title = title or f"{_bare(value)} by {_bare(x)}"
+    cells, columns, _, seeds = cells_of(table, x, None, value)
+    title = title or f"{bare_name(value)} by {bare_name(x)}"
     found = [(at, sorted(cells[column, None])) for at, column in enumerate(columns) if cells.get((column, None))]
     if not columns:
         return _empty(title, width)
@@ -166,12 +166,12 @@ def sweep_line(
         shapes.append(Line(((left, up(mark)), (right, up(mark))), "grid", 1.0))
         shapes.append(Words(left - 6.0, up(mark) + 4.0, f"{round(mark, 10):,.10g}", SIZE_TICK, "end", ink="muted"))
         mark += distance
-    text_of = _words_for([_median(numbers) for _, numbers in found])
+    text_of = words_for([median(numbers) for _, numbers in found])
     upper = tuple((along(at), up(numbers[-1])) for at, numbers in found)
     lower = tuple((along(at), up(numbers[0])) for at, numbers in reversed(found))
     if len(found) > 1 and any(numbers[0] < numbers[-1] for _, numbers in found):
         shapes.append(Area((*upper, *lower), RAMP[1], fade=0.25))
-    middles = [(along(at), up(_median(numbers)), _median(numbers)) for at, numbers in found]
+    middles = [(along(at), up(median(numbers)), median(numbers)) for at, numbers in found]
     if len(middles) > 1:
         shapes.append(Line(tuple((across, over) for across, over, _ in middles), RAMP[1], 2.2))
     values = [number for _, _, number in middles]
@@ -200,7 +200,7 @@ def sweep_line(
             shapes.append(words)
             shown.append((across - half, across + half))
     shapes.append(Line(((left, top + high), (right, top + high)), "line", 1.2))
-    names = [_cut(_label(column), (right - left) / 3.0) for column in columns]
+    names = [_cut(value_words(column), (right - left) / 3.0) for column in columns]
     widest = max(width_of(one, SIZE_SMALL) for one in names) + 8.0
     skip = max(1, -(-int(widest) // max(1, int(step))))
     for at, text in enumerate(names):
@@ -208,24 +208,14 @@ def sweep_line(
             half = width_of(text, SIZE_SMALL) / 2
             place = max(half, min(along(at), width - half - 1.0))
             shapes.append(Words(round(place, 2), top + high + 18.0, text, SIZE_SMALL, "middle"))
-    name = _cut(_plain(x), width - left - 40.0)
+    name = _cut(name_words(x), width - left - 40.0)
     shapes.append(Words(left, top + high + 40.0, f"{name} →", SIZE_SMALL, ink="muted"))
-    shapes.append(Words(_EDGE, top - 9.0, _cut(_plain(value), width / 2 - 20.0), SIZE_SMALL, ink="muted"))
+    shapes.append(Words(_EDGE, top - 9.0, _cut(name_words(value), width / 2 - 20.0), SIZE_SMALL, ink="muted"))
     if any(len(numbers) > 1 for _, numbers in found):
         shapes.append(Words(right, top - 9.0, "median, and from the least to the most", SIZE_SMALL, "end", ink="muted"))
-    medians = {(columns[at], None): _median(numbers) for at, numbers in found}
+    medians = {(columns[at], None): median(numbers) for at, numbers in found}
     said = _said(cells, medians, x, None, value, best, aim, text_of, len(columns))
-    return Picture(width, top + high + 52.0, tuple(shapes), title, said, quick=True)
-
-
-# -- reading the table
-
-
-def _median(numbers: Sequence[float]) -> float:
-    """The middle one, or the mean of the two in the middle."""
-    ranked = sorted(numbers)
-    half = len(ranked) // 2
-    return ranked[half] if len(ranked) % 2 else (ranked[half - 1] + ranked[half]) / 2.0
+    return Picture(width, top + high + 52.0, tuple(shapes), title, said)
 
 
 def _check(best: str) -> None:
@@ -233,85 +223,7 @@ def _check(best: str) -> None:
         raise ValueError(f"the best cell is the 'lowest' or the 'highest', and '{best}' is neither")
 
 
-Cells = dict[tuple[Any, Any], list[float]]
-
-
-def _cells(
-    table: Iterable[Mapping[str, Any]], x: str, y: str | None, value: str
-) -> tuple[Cells, list[Any], list[Any], int]:
-    """The numbers by cell, the parameters' values in order, and the most numbers that a cell has."""
-    cells: Cells = {}
-    for row in table:
-        place = (_hashable(row.get(x)), _hashable(row.get(y)) if y is not None else None)
-        found = cells.setdefault(place, [])
-        number = row.get(value)
-        if isinstance(number, int | float) and isfinite(number):
-            found.append(float(number))
-    columns = _in_order({place[0] for place in cells})
-    rows = _in_order({place[1] for place in cells})
-    return cells, columns, rows, max((len(found) for found in cells.values()), default=0)
-
-
-def _hashable(value: Any) -> Hashable:
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def _in_order(values: Iterable[Any]) -> list[Any]:
-    """Numbers by size, before words by letter, before nothing."""
-
-    def rank(value: Any) -> tuple[int, float, str]:
-        if isinstance(value, int | float) and value == value:
-            return (0, float(value), "")
-        return (2, 0.0, "") if value is None else (1, 0.0, str(value))
-
-    return sorted(values, key=rank)
-
-
 # -- words
-
-
-def _label(value: Any) -> str:
-    """How a parameter's value is written."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _plain(name: str) -> str:
-    """A metric's or a parameter's name in words.
-
-    >>> _plain("functions.parts.failure_threshold"), _plain("latency_p95_s")
-    ('failure threshold', 'latency p95, s')
-    """
-    last = name.rpartition(".")[2]
-    for ending, unit in (("_per_s", " per s"), ("_s", ", s")):
-        if last.endswith(ending):
-            return last.removesuffix(ending).replace("_", " ") + unit
-    return last.replace("_", " ")
-
-
-def _bare(name: str) -> str:
-    return _plain(name).rpartition(", ")[0] or _plain(name)
-
-
-def _words_for(numbers: Sequence[float]) -> Any:
-    """How to write numbers that are seen together: as many places as tell them apart, and no more."""
-    distinct = sorted(set(numbers))
-    largest = max((abs(number) for number in numbers), default=0.0)
-    places = 0
-    if any(number != round(number) for number in numbers):
-        places = 3 if largest < 1.0 else 2 if largest < 10.0 else 1 if largest < 1000.0 else 0
-        while places > 1 and all(round(a, places - 1) != round(b, places - 1) for a, b in pairwise(distinct)):
-            places -= 1
-
-    def words(number: float) -> str:
-        if abs(number) >= 1e7:
-            return f"{number:.3g}"
-        return f"{number:,.{places}f}"
-
-    return words
 
 
 def _fitting(texts: Sequence[str], wide: float, high: float) -> float:
@@ -358,7 +270,7 @@ def _scale(
 
 def _empty(title: str, width: float) -> Picture:
     shapes = (_head(title, width, 0), Words(_EDGE, 48.0, "nothing to show", SIZE_SMALL, ink="muted", italic=True))
-    return Picture(width, 66.0, shapes, title, "The table has no rows.", quick=True)
+    return Picture(width, 66.0, shapes, title, "The table has no rows.")
 
 
 def _said(
@@ -374,12 +286,12 @@ def _said(
 ) -> str:
     """What the picture shows."""
     runs = sum(len(found) for found in cells.values())
-    by = f"{_plain(x)} and {_plain(y)}" if y is not None else _plain(x)
-    sentences = [f"{_plain(value)} of {runs:,} {'run' if runs == 1 else 'runs'}, by {by}."]
+    by = f"{name_words(x)} and {name_words(y)}" if y is not None else name_words(x)
+    sentences = [f"{name_words(value)} of {runs:,} {'run' if runs == 1 else 'runs'}, by {by}."]
 
     def where(place: tuple[Any, Any]) -> str:
-        across = f"{_plain(x)} {_label(place[0])}"
-        return across if y is None else f"{across} and {_plain(y)} {_label(place[1])}"
+        across = f"{name_words(x)} {value_words(place[0])}"
+        return across if y is None else f"{across} and {name_words(y)} {value_words(place[1])}"
 
     if numbers:
         least, most = min(numbers, key=lambda place: numbers[place]), max(numbers, key=lambda place: numbers[place])

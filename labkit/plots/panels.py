@@ -9,18 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor, log10
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from itertools import accumulate
+from math import ceil, floor, inf, log10, nan
+from typing import NamedTuple, TypeAlias
 
-from labkit.plots.binned import Axis, Binned, Ribbon, round_step
+from labkit.plots.binned import Axis, Binned, Floats, Ribbon, highest, round_step
 from labkit.plots.drawing import Area, Box, Disc, Line, Shape, Words, mark
 from labkit.plots.style import LINES, MARKS, SIZE, SIZE_LABEL, SIZE_SMALL, SIZE_TICK, STATES, width_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 __all__ = [
     "GAP",
@@ -37,8 +32,11 @@ __all__ = [
     "draw_row",
     "draw_steps",
     "draw_strip",
+    "in_all",
+    "risen",
     "scales_of",
     "seconds_words",
+    "where_any",
 ]
 
 Rect: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
@@ -119,19 +117,18 @@ class Frame:
 
 def scales_of(data: Sequence[Binned], capacity: Sequence[Mapping[str, int]]) -> Scales:
     """Return the axes on which all of the data fit."""
-    import numpy as np
 
     def most(lines: list[Floats]) -> float:
-        return max([float(np.nanmax(line)) for line in lines if line.size and not np.isnan(line).all()], default=0.0)
+        return max([highest(line) for line in lines], default=0.0)
 
-    callers = [one.offered for one in data] + [sum(one.ended.values(), np.zeros(one.axis.bins)) for one in data]
+    callers = [one.offered for one in data] + [in_all(one) for one in data]
     attempts = [line for one in data for line in one.attempts.values()]
     levels = most([line for one in data for line in one.in_flight.values()])
     for workers in (workers for one in capacity for workers in one.values()):
         if workers <= 3.0 * levels:
             levels = max(levels, float(workers))
-    slow, fast = most([one.p95 for one in data]), [one.median[one.median > 0.0] for one in data]
-    least = min([float(line.min()) for line in fast if line.size], default=slow or 0.1)
+    slow = most([one.p95 for one in data])
+    least = min([value for one in data for value in one.median if value > 0.0], default=slow or 0.1)
     slow = max(slow, least)
     latency = (max(least / 1.5, slow / 1e5), max(slow * 1.5, least * 4.0))
     return Scales(
@@ -139,8 +136,25 @@ def scales_of(data: Sequence[Binned], capacity: Sequence[Mapping[str, int]]) -> 
         most(attempts) or 1.0,
         levels or 1.0,
         latency,
-        any((one.median == 0.0).any() for one in data),
+        any(0.0 in one.median for one in data),
     )
+
+
+def in_all(data: Binned) -> Floats:
+    """Return how many calls ended, a second, however they did."""
+    return [sum(rates) for rates in zip(*data.ended.values(), strict=True)]
+
+
+def risen(base: float | Floats, line: Floats, unit: float) -> Floats:
+    """Return where a line lies that stands on a base (one for all bins, or one for each), with `unit` pixels for 1."""
+    if isinstance(base, float):
+        return [base - value * unit for value in line]
+    return [under - value * unit for under, value in zip(base, line, strict=True)]
+
+
+def where_any(rate: Floats, edge: Floats) -> Floats:
+    """Return the edge where there is anything below it, and NaN elsewhere."""
+    return [y if value > 0.0 else nan for value, y in zip(rate, edge, strict=True)]
 
 
 def draw_panels(
@@ -226,13 +240,11 @@ def draw_strip(frame: Frame, faults: Sequence[Fault], y: float) -> list[Shape]:
 
 
 def _callers(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
-    import numpy as np
-
     high = HEIGHTS["callers"]
     upper = scales.callers * _HEADROOM
     shapes = draw_grid(frame, top, high, upper)
-    floor_ = np.full(data.axis.bins, top + high)
-    below = np.zeros(data.axis.bins)
+    floor_: Floats = [top + high] * data.axis.bins
+    below: Floats = [0.0] * data.axis.bins
     words = {"failed": data.failing, "unavailable": data.turned_away}
     layers: list[tuple[str, Floats, Floats]] = []
     edges: list[Shape] = []
@@ -240,18 +252,19 @@ def _callers(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
         if not data.counts[kind]:
             continue
         style = LINES[kind]
-        below = below + rate
-        upper_edge = top + high - below * (high / upper)
+        below = [under + value for under, value in zip(below, rate, strict=True)]
+        upper_edge = risen(top + high, below, high / upper)
         if style.texture:
             shapes += draw_areas(frame, upper_edge, floor_, style.colour, style.texture, style.fade)
-        edges += draw_steps(frame, np.where(rate > 0.0, upper_edge, np.nan), style.colour, style.line)
+        edges += draw_steps(frame, where_any(rate, upper_edge), style.colour, style.line)
         layers.append((kind, upper_edge, floor_))
         floor_ = upper_edge
-    offered = top + high - data.offered * (high / upper)
+    offered = risen(top + high, data.offered, high / upper)
     shapes += edges
     shapes += draw_steps(frame, offered, LINES["offered"].colour, LINES["offered"].line)
     labels = _Labels(frame, top, top + high)
-    ceiling = np.fmin(floor_, offered)
+    # Where nothing is offered any more, what ended is the ceiling.
+    ceiling = [came if came < over else over for over, came in zip(floor_, offered, strict=True)]
     heard = [f"{data.counts['offered']:,} offered"]
     if data.counts["offered"]:
         labels.beside(heard[0], offered, [], near=0.04)
@@ -269,7 +282,7 @@ def _attempts(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sh
     high = HEIGHTS["attempts"]
     upper = scales.attempts * _HEADROOM
     shapes = draw_grid(frame, top, high, upper)
-    lines = {name: top + high - rate * (high / upper) for name, rate in data.attempts.items()}
+    lines = {name: risen(top + high, rate, high / upper) for name, rate in data.attempts.items()}
     shapes += _lines(frame, lines, "attempts", top + high)
     labels = _Labels(frame, top, top + high)
     for name, line in lines.items():
@@ -283,12 +296,10 @@ def _attempts(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sh
 
 
 def _in_flight(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
-    import numpy as np
-
     high = HEIGHTS["in flight"]
     upper = scales.in_flight * _HEADROOM
     shapes = draw_grid(frame, top, high, upper, most=1, whole=True)
-    lines = {name: top + high - level * (high / upper) for name, level in data.in_flight.items()}
+    lines = {name: risen(top + high, level, high / upper) for name, level in data.in_flight.items()}
     shapes += _lines(frame, lines, "in_flight", top + high)
     labels = _Labels(frame, top, top + high)
     style = LINES["capacity"]
@@ -302,7 +313,7 @@ def _in_flight(data: Binned, frame: Frame, scales: Scales, top: float) -> list[S
             continue
         y = round(top + high - workers * (high / upper), 2)
         shapes.append(Line(((frame.left, y), (frame.right, y)), style.colour, style.line, dash=True))
-        limits[words] = np.full(data.axis.bins, y)
+        limits[words] = [y] * data.axis.bins
     for words, limit in limits.items():
         labels.beside(words, limit, list(lines.values()), near=0.97)
     for name, line in lines.items():
@@ -314,17 +325,18 @@ def _in_flight(data: Binned, frame: Frame, scales: Scales, top: float) -> list[S
 
 
 def _latency(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Shape]:
-    import numpy as np
-
     high = HEIGHTS["latency"]
     low, up = (log10(edge) for edge in scales.latency)
     zero = 6.0  # pixels between what took no time and the least that can be told on the scale
     unit = (high - zero) / (up - low)
 
-    def place(seconds: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            y = top + high - zero - (np.log10(seconds) - low) * unit
-        return np.where(seconds == seconds, np.minimum(y, top + high - 1.0), np.nan)
+    foot = top + high - 1.0  # of what took no time
+
+    def place(line: Floats) -> Floats:
+        return [
+            min(top + high - zero - (log10(seconds) - low) * unit, foot) if seconds > 0.0 else foot + 0.0 * seconds
+            for seconds in line
+        ]
 
     shapes: list[Shape] = []
     ticks = [(top + high, "0")] if scales.at_once else []
@@ -495,25 +507,23 @@ def _diamond(x: float, y: float, size: float, good: bool | None) -> list[Shape]:
 
 def _shares(ribbons: Sequence[Ribbon], frame: Frame, top: float, high: float) -> list[Shape]:
     """Many breakers: how many of them are in which state."""
-    import numpy as np
-
     columns = max(1, int((frame.right - frame.left) / 2.0))
-    moments = (np.arange(columns) + 0.5) * (frame.axis.end / columns)
-    names = list(STATES)
-    count = np.zeros((len(names), columns))
+    moments = [(column + 0.5) * (frame.axis.end / columns) for column in range(columns)]
+    changes = {state: [0] * (columns + 1) for state in STATES}
     for ribbon in ribbons:
-        places = np.searchsorted([at for at, _ in ribbon.states], moments, side="right") - 1
-        codes = np.array([names.index(state) for _, state in ribbon.states])[places]
-        count[codes, np.arange(columns)] += 1.0
+        begins = [0, *(bisect_left(moments, at) for at, _ in ribbon.states[1:]), columns]
+        for (_, state), begin, end in zip(ribbon.states, begins[:-1], begins[1:], strict=True):
+            changes[state][begin] += 1
+            changes[state][end] -= 1
     upper = len(ribbons) * 1.02
     shapes = draw_grid(frame, top, high, upper, most=2, whole=True)
     wide = Frame(frame.left, frame.right, Axis(frame.axis.end / columns, columns))
-    base = np.full(columns, top + high)
-    for row, style in enumerate(STATES.values()):
-        edge = base - count[row] * (high / upper)
-        texture = style.texture
-        shapes += draw_areas(wide, edge, base, style.colour, texture, 1.0)
-        shapes += draw_steps(wide, np.where(count[row] > 0.0, edge, np.nan), style.colour, 1.5)
+    base: Floats = [top + high] * columns
+    for state, style in STATES.items():
+        count = [float(many) for many in accumulate(changes[state][:-1])]
+        edge = risen(base, count, high / upper)
+        shapes += draw_areas(wide, edge, base, style.colour, style.texture, 1.0)
+        shapes += draw_steps(wide, where_any(count, edge), style.colour, 1.5)
         base = edge
     return shapes
 
@@ -590,13 +600,11 @@ def draw_grid(
 
 def _lines(frame: Frame, lines: dict[str, Floats], kind: str, base: float) -> list[Shape]:
     """One line a service; a single one is filled down to the base."""
-    import numpy as np
-
     style = LINES[kind]
     shapes: list[Shape] = []
     if len(lines) == 1:
         for line in lines.values():
-            shapes += draw_areas(frame, line, np.full(line.size, base), style.colour, style.texture, style.fade)
+            shapes += draw_areas(frame, line, [base] * len(line), style.colour, style.texture, style.fade)
     for index, line in enumerate(lines.values()):
         shapes += draw_steps(frame, line, style.colour, max(0.8, style.line - 0.7 * index))
     return shapes
@@ -615,18 +623,20 @@ def _runs(edges: Sequence[float], ys: Floats) -> list[list[tuple[float, float]]]
     runs: list[list[tuple[float, float]]] = []
     points: list[tuple[float, float]] = []
     before: float | None = None
-    for x, y in zip(edges, ys.round(2).tolist(), strict=False):
-        if y == before:
-            continue
-        if before is not None:
-            points.append((x, before))
-        if y == y:
+    for x, level in zip(edges, ys, strict=False):
+        if level == level:
+            y = round(level * 100.0) / 100.0  # several times as fast as round(level, 2)
+            if y == before:
+                continue
             if before is None:
                 points = []
                 runs.append(points)
+            else:
+                points.append((x, before))
             points.append((x, y))
             before = y
-        else:
+        elif before is not None:
+            points.append((x, before))
             before = None
     if before is not None:
         points.append((edges[len(ys)], before))
@@ -635,13 +645,12 @@ def _runs(edges: Sequence[float], ys: Floats) -> list[list[tuple[float, float]]]
 
 def draw_areas(frame: Frame, upper: Floats, lower: Floats, ink: str, texture: str, fade: float) -> list[Shape]:
     """What lies between two lines of steps, wherever it is not empty."""
-    import numpy as np
-
-    there = np.zeros(upper.size + 2, np.int8)
-    there[1:-1] = lower - upper > 0.005
-    ends = np.flatnonzero(there[1:] - there[:-1]).tolist()
+    there = [under - over > 0.005 for over, under in zip(upper, lower, strict=True)]
     shapes: list[Shape] = []
-    for start, end in zip(ends[::2], ends[1::2], strict=True):
+    end = 0
+    while True in there[end:]:
+        start = there.index(True, end)
+        end = there.index(False, start) if False in there[start:] else len(there)
         edges = frame.edges[start : end + 1]
         (over,), (under,) = _runs(edges, upper[start:end]), _runs(edges, lower[start:end])
         shapes.append(Area((*over, *reversed(under)), ink, texture, fade))
@@ -681,20 +690,19 @@ class _Labels:
 
     def inside(self, text: str, upper: Floats, lower: Floats, *, plaque: bool) -> bool:
         """In the middle of an area, where it is high enough; on a plaque where the area has a texture."""
-        import numpy as np
-
         wide = width_of(text, SIZE_LABEL) + 6.0
-        windows = self._windows(wide, upper.size)
+        windows = self._windows(wide, len(upper))
         if not windows:
             return False
         over, under = _most(upper, windows), _least(lower, windows)
-        room = under - over
-        enough = np.flatnonzero((room >= _LABEL + 4.0) & (room >= 0.9 * room.max(initial=0.0))).tolist()
-        free = [one for one in enough if self._is_free(one, wide, over[one], under[one])]
+        room = [low - up for up, low in zip(over, under, strict=True)]
+        enough = max(_LABEL + 4.0, 0.9 * max(room))
+        high = [place for place, here in enumerate(room) if here >= enough]
+        free = [place for place in high if self._is_free(place, wide, over[place], under[place])]
         if not free:
             return False
         place = free[len(free) // 2]
-        y = float(over[place] + under[place] - _LABEL) / 2
+        y = (over[place] + under[place] - _LABEL) / 2
         if plaque:
             x = self._frame.left + place * self._frame.bin
             self.shapes.append(Box(round(x - 2.0, 2), round(y - 1.5, 2), wide + 4.0, _LABEL + 3.0, 3.0, fill="paper"))
@@ -703,18 +711,17 @@ class _Labels:
 
     def over(self, text: str, upper: Floats, lower: Floats, ceiling: Floats) -> None:
         """Above everything, with a thin line down to the area where it is highest."""
-        import numpy as np
-
         wide = width_of(text, SIZE_LABEL) + 6.0
-        windows = self._windows(wide, upper.size)
+        windows = self._windows(wide, len(upper))
         if not windows:
             self.left_over.append(text)
             return
-        peak = int(np.argmax(lower - upper))
+        room = [low - up for up, low in zip(upper, lower, strict=True)]
+        peak = room.index(max(room))
         target = self._frame.left + (peak + 0.5) * self._frame.bin
-        roof = _least(np.where(ceiling == ceiling, ceiling, self._bottom), windows)
+        roof = _least(ceiling, windows)
         best = None
-        for place in range(upper.size - windows + 1):
+        for place in range(len(upper) - windows + 1):
             x = self._frame.left + place * self._frame.bin
             y = self._top + 3.0
             if roof[place] < y + _LABEL + 1.0 or not self._is_free(place, wide, y, y + _LABEL):
@@ -727,7 +734,7 @@ class _Labels:
             return
         x = self._frame.left + best[1] * self._frame.bin
         start = min(max(target, x + 4.0), x + wide - 4.0)
-        middle = float(upper[peak] + lower[peak]) / 2
+        middle = (upper[peak] + lower[peak]) / 2
         y = self._top + 3.0 + _LABEL
         self.shapes.append(Line(((round(start, 2), y), (round(target, 2), round(middle, 2))), "text", 1.0))
         self.shapes.append(Disc(round(target, 2), round(middle, 2), 2.0, fill="text"))
@@ -745,43 +752,43 @@ class _Labels:
             near: where along the axis it should rather be, from 0 to 1.
             peak: the bin that the words are about; they stand on it or next to it.
         """
-        import numpy as np
-
         wide = width_of(text, SIZE_LABEL) + 6.0
-        windows = self._windows(wide, line.size)
+        windows = self._windows(wide, len(line))
         if not windows:
             self.left_over.append(text)
             return
         over, under = _least(line, windows), _most(line, windows)
-        places = np.arange(over.size)
+        places = range(len(over))
         if peak is not None:
-            near = (peak + 0.5) / line.size
-        away = np.abs((places + windows / 2) / line.size - near) * (self._frame.right - self._frame.left)
-        # Each a way to set it: the words' upper edge, by place; where it may be; what else to keep clear of.
-        anywhere = np.ones(over.size, np.bool_)
-        tries: list[tuple[Floats, npt.NDArray[np.bool_], list[Floats]]]
+            near = (peak + 0.5) / len(line)
+        across = self._frame.right - self._frame.left
+        away = [abs((place + windows / 2) / len(line) - near) * across for place in places]
+        # Each a way to set it: the words' upper edge, by place; where it may be; what to keep clear of.
+        tries: list[tuple[Floats, Sequence[int], Sequence[Floats]]]
+        above = [y - 3.0 - _LABEL for y in over]
         if peak is None:
-            tries = [(over - 3.0 - _LABEL, anywhere, []), (under + 3.0, anywhere, [])]
+            tries = [(above, places, others), ([y + 3.0 for y in under], places, others)]
+            score = [(low - up) * 2.0 + far * 0.06 for up, low, far in zip(over, under, away, strict=True)]
         else:
             # On top of the peak, or beside it at its height.
-            tries = [(over - 3.0 - _LABEL, (places <= peak) & (peak < places + windows), [])]
-            level = np.full(over.size, min(float(line[peak]) + 1.0, self._bottom - _LABEL - 2.0))
-            tries.append((level, (peak < places) | (peak >= places + windows), [line]))
+            on_it = range(max(0, peak - windows + 1), min(peak + 1, len(over)))
+            level = [min(line[peak] + 1.0, self._bottom - _LABEL - 2.0)] * len(over)
+            beside_it = [*range(on_it.start), *range(on_it.stop, len(over))]
+            tries = [(above, on_it, others), (level, beside_it, [*others, line])]
+            score = away
         best: tuple[float, int, float] | None = None
-        for y, allowed, more in tries:
-            fine = allowed & (y >= self._top + 1.0) & (y + _LABEL <= self._bottom - 1.0)
-            for other in (*others, *more):
-                up = _most(np.where(other == other, other, -np.inf), windows)
-                low = _least(np.where(other == other, other, np.inf), windows)
-                fine &= ~((up > y - 1.0) & (low < y + _LABEL + 1.0))
-            score = (under - over) * 2.0 + away * 0.06 if peak is None else away
-            if best is not None:
-                score = score + 14.0  # the second way is not the better one for a little
-            for place in np.flatnonzero(fine)[np.argsort(score[fine], kind="stable")].tolist():
-                if best is not None and float(score[place]) >= best[0]:
+        for ys, allowed, clear in tries:
+            # The second way is not the better one for a little.
+            handicap = 14.0 if best is not None else 0.0
+            fine = [place for place in allowed if self._top + 1.0 <= ys[place] <= self._bottom - 1.0 - _LABEL]
+            for place in sorted(fine, key=score.__getitem__):
+                if best is not None and score[place] + handicap >= best[0]:
                     break
-                if self._is_free(place, wide, float(y[place]), float(y[place]) + _LABEL):
-                    best = (float(score[place]), place, float(y[place]))
+                y = ys[place]
+                if self._is_free(place, wide, y, y + _LABEL) and not any(
+                    _crosses(other[place : place + windows], y - 1.0, y + _LABEL + 1.0) for other in clear
+                ):
+                    best = (score[place], place, y)
                     break
             if best is not None and peak is not None:
                 break
@@ -812,25 +819,33 @@ class _Labels:
 
 def _bin_of(seconds: float, line: Floats, axis: Axis) -> int:
     """The bin of a peak: that of the moment, or of the highest point where that is another."""
-    import numpy as np
-
     found = min(axis.bins - 1, int(seconds / axis.step))
-    return found if line[found] <= line.min() + 1.0 else int(np.argmin(line))
+    top = min(line)
+    return found if line[found] <= top + 1.0 else line.index(top)
+
+
+def _crosses(piece: Floats, top: float, bottom: float) -> bool:
+    """Whether a piece of a line comes between two heights, or goes from above the one to below the other."""
+    known = [y for y in piece if y == y]
+    return bool(known) and max(known) > top and min(known) < bottom
 
 
 def _least(line: Floats, windows: int) -> Floats:
     """The lowest value in each stretch of so many bins; NaN where one is."""
-    return -_most(-line, windows)
+    return [-value for value in _most([-value for value in line], windows)]
 
 
 def _most(line: Floats, windows: int) -> Floats:
     """The highest value in each stretch of so many bins; NaN where one is."""
-    import numpy as np
-
+    if any(value != value for value in line):
+        found = _most([inf if value != value else value for value in line], windows)
+        return [nan if value == inf else value for value in found]
     # Of stretches twice as long each time, and of the last two that cover what is asked for.
     span = 1
     while span * 2 <= windows:
-        line = np.maximum(line[:-span], line[span:])
+        line = [one if one > other else other for one, other in zip(line, line[span:], strict=False)]
         span *= 2
     rest = windows - span
-    return np.maximum(line[: line.size - rest], line[rest:]) if rest else line
+    if not rest:
+        return line
+    return [one if one > other else other for one, other in zip(line, line[rest:], strict=False)]

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from labkit.plots.binned import Ribbon, axis_of, binned
+from labkit.plots.binned import Floats, Ribbon, axis_of, binned, highest
 from labkit.plots.drawing import Area, Box, Line, Picture, Shape, Words
-from labkit.plots.panels import Frame, draw_areas, draw_axis, draw_key, draw_row, draw_steps, draw_strip
+from labkit.plots.panels import (
+    Frame,
+    draw_areas,
+    draw_axis,
+    draw_key,
+    draw_row,
+    draw_steps,
+    draw_strip,
+    in_all,
+    risen,
+    where_any,
+)
 from labkit.plots.style import LINES, SIZE, SIZE_LABEL, SIZE_TICK, width_of
 from labkit.plots.trace import bins_in, describe, fault_bands
 from labkit.scenario.recovery import workers_over_time
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from labkit.plots.binned import Binned
     from labkit.scenario.trace import Trace
-
-    Floats = npt.NDArray[np.float64]
 
 __all__ = ["recovery_timeline"]
 
@@ -44,8 +50,6 @@ def recovery_timeline(
         width: of the picture, in pixels.
         title: what it is called.
     """
-    import numpy as np
-
     right = max(width - _MARGIN, _GUTTER + 60.0)
     frame = Frame(_GUTTER, right, axis_of([trace], most=bins_in(right - _GUTTER)))
     data = binned(trace, frame.axis)
@@ -68,7 +72,7 @@ def recovery_timeline(
         shapes += draw_row(ribbon, frame, y, _ROW)
     y += _ROW + _HEAD + 4.0
     shapes += _panel(frame, y, _WORKERS, bands)
-    flying = data.in_flight.get(service, np.zeros(frame.axis.bins))
+    flying = data.in_flight.get(service, [0.0] * frame.axis.bins)
     shapes += _workers(flying, frame, [(at, float(many)) for at, many in levels], y)
     y += _WORKERS + _HEAD + _GAP
     shapes += _panel(frame, y, _WAIT, bands)
@@ -78,7 +82,7 @@ def recovery_timeline(
     key, _ = draw_key(data.ribbons[:1], right, y + 40.0)
     steps = ", then ".join(f"{many} from {at:g} s" for at, many in levels[1:])
     told = f"Workers: {levels[0][1]}, {steps}." if steps else ""
-    return Picture(width, y + 46.0, tuple(shapes + key), title, f"{describe(trace, data)} {told}".strip(), quick=True)
+    return Picture(width, y + 46.0, tuple(shapes + key), title, f"{describe(trace, data)} {told}".strip())
 
 
 def _panel(frame: Frame, top: float, high: float, bands: Sequence[tuple[float, float, str, int]]) -> list[Shape]:
@@ -123,26 +127,23 @@ def _stairs(levels: Sequence[tuple[float, float]], frame: Frame, base: float, un
 
 
 def _calls(data: Binned, frame: Frame, can: Sequence[tuple[float, float]], top: float) -> list[Shape]:
-    import numpy as np
-
-    total = sum(data.ended.values(), np.zeros(frame.axis.bins))
-    upper = max(float(np.nanmax(data.offered)), float(total.max()), *(level for _, level in can), 1.0)
+    upper = max(highest(data.offered), highest(in_all(data)), *(level for _, level in can), 1.0)
     room = _CALLS / (_CALLS - 22.0)  # above what is drawn, for its words
     unit = _CALLS / (upper * room)
     shapes = _head(frame, top - 7.0, "calls", "a second", [("offered", "arrive"), ("capacity", "can be served")])
-    base = np.full(frame.axis.bins, top + _CALLS)
+    base: Floats = [top + _CALLS] * frame.axis.bins
     for kind in ("answered", "failed", "unavailable", "cancelled"):
         rate = data.ended[kind]
         if not data.counts[kind]:
             continue
         style = LINES[kind]
-        edge = base - rate * unit
+        edge = risen(base, rate, unit)
         if style.texture:
             shapes += draw_areas(frame, edge, base, style.colour, style.texture, style.fade)
-        shapes += draw_steps(frame, np.where(rate > 0.0, edge, np.nan), style.colour, 1.2)
+        shapes += draw_steps(frame, where_any(rate, edge), style.colour, 1.2)
         base = edge
     offered = LINES["offered"]
-    shapes += draw_steps(frame, top + _CALLS - data.offered * unit, offered.colour, offered.line)
+    shapes += draw_steps(frame, risen(top + _CALLS, data.offered, unit), offered.colour, offered.line)
     shapes += _stairs(can, frame, top + _CALLS, unit)
     return shapes + _scale(frame, top + 22.0, _CALLS - 22.0, upper) + _outcomes(data, frame, top + 3.0)
 
@@ -171,15 +172,13 @@ def _outcomes(data: Binned, frame: Frame, y: float) -> list[Shape]:
 
 
 def _workers(flying: Floats, frame: Frame, levels: Sequence[tuple[float, float]], top: float) -> list[Shape]:
-    import numpy as np
-
-    most = float(flying.max(initial=0.0))
+    most = highest(flying)
     upper = max(most, *(level for _, level in levels), 1.0) * 1.12
     unit = _WORKERS / upper
-    edge = top + _WORKERS - flying * unit
+    edge = risen(top + _WORKERS, flying, unit)
     shapes = _head(frame, top - 7.0, "at the service", "calls being served or waiting", [("capacity", "workers")])
     style = LINES["in_flight"]
-    shapes += draw_areas(frame, edge, np.full(frame.axis.bins, top + _WORKERS), style.colour, style.texture, style.fade)
+    shapes += draw_areas(frame, edge, [top + _WORKERS] * len(edge), style.colour, style.texture, style.fade)
     shapes += draw_steps(frame, edge, style.colour, style.line)
     shapes += _stairs(levels, frame, top + _WORKERS, unit)
     for index, (at, many) in enumerate(levels):
@@ -192,11 +191,9 @@ def _workers(flying: Floats, frame: Frame, levels: Sequence[tuple[float, float]]
 
 
 def _wait(data: Binned, frame: Frame, limit: float, top: float) -> list[Shape]:
-    import numpy as np
-
-    upper = max(limit, float(np.nanmax(data.p95)) if not np.isnan(data.p95).all() else 0.0) * 1.15
+    upper = max(limit, highest(data.p95)) * 1.15
     unit = _WAIT / upper
-    edge = top + _WAIT - data.p95 * unit
+    edge = risen(top + _WAIT, data.p95, unit)
     shapes = _head(
         frame, top - 7.0, "wait", "95 % of the callers no longer than", [("capacity", f"time-out, {limit:g} s")]
     )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from labkit.plots.binned import Axis, Ribbon, axis_of, binned
+from labkit.plots.binned import Axis, Floats, Ribbon, axis_of, binned, highest
 from labkit.plots.drawing import Area, Box, Disc, Line, Picture, Shape, Words
-from labkit.plots.panels import Frame, draw_areas, draw_axis, draw_key, draw_row, draw_steps
+from labkit.plots.panels import Frame, draw_areas, draw_axis, draw_key, draw_row, draw_steps, risen, where_any
 from labkit.plots.style import LINES, SIZE, SIZE_LABEL, SIZE_TICK, STATES, width_of
 
 if TYPE_CHECKING:
@@ -94,24 +94,22 @@ def _head(name: str, whose: str, said: tuple[str, str], frame: Frame, y: float) 
 
 def _traffic(without: Trace, bins: Frame, frame: Frame, top: float) -> list[Shape]:
     """Calls a second without a breaker: answered, and failed above them."""
-    import numpy as np
-
     data = binned(without, bins.axis)
     failed_in_all = f"{data.counts['failed']:,} of {data.counts['offered']:,} fail"
     said = (_in_all(without), failed_in_all)
     shapes = _head("calls", "a second, if nothing stood before them", said, frame, top - 7.0)
     shapes.append(Box(frame.left, top, frame.right - frame.left, _TRAFFIC, fill="panel"))
     answered, failed = data.ended["answered"], data.ended["failed"]
-    most = float((answered + failed).max(initial=0.0)) or 1.0
+    most = highest([one + other for one, other in zip(answered, failed, strict=True)]) or 1.0
     unit = _TRAFFIC / (most * 1.15)
-    base = np.full(bins.axis.bins, top + _TRAFFIC)
+    base: Floats = [top + _TRAFFIC] * bins.axis.bins
     for kind, rate in (("answered", answered), ("failed", failed)):
         style = LINES[kind]
-        upper = base - rate * unit
+        upper = risen(base, rate, unit)
         if style.texture != "solid":
             shapes += draw_areas(bins, upper, base, style.colour, "solid", 0.2)
         shapes += draw_areas(bins, upper, base, style.colour, style.texture, style.fade)
-        shapes += draw_steps(bins, np.where(rate > 0.0, upper, np.nan), style.colour, 1.5)
+        shapes += draw_steps(bins, where_any(rate, upper), style.colour, 1.5)
         base = upper
     for y, text in ((most * unit, f"{most:.3g}"), (0.0, "0")):
         shapes.append(Words(frame.left - 6.0, round(top + _TRAFFIC - y + 4.0, 2), text, SIZE_TICK, "end", ink="muted"))

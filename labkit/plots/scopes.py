@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from math import ceil
 from typing import TYPE_CHECKING
 
-from labkit.plots.binned import Axis, Ribbon, round_step
+from labkit.plots.binned import Axis, Floats, Ribbon, round_step
 from labkit.plots.drawing import Area, Box, Line, Picture, Shape, Words
-from labkit.plots.panels import Frame, draw_areas, draw_axis, draw_key, draw_row, draw_steps, draw_strip
+from labkit.plots.panels import (
+    Frame,
+    draw_areas,
+    draw_axis,
+    draw_key,
+    draw_row,
+    draw_steps,
+    draw_strip,
+    risen,
+    where_any,
+)
 from labkit.plots.style import LINES, SIZE_SMALL, SIZE_TICK, width_of
 from labkit.plots.trace import fault_bands
 from labkit.scenario.scopes import Bill, Scope, bills
@@ -85,7 +98,7 @@ def scope_rows(
         outcomes, _ = _key(_EDGE, y + 60.0)
         y += 20.0
     shapes += outcomes
-    return Picture(width, y + 48.0, tuple(shapes), title, _alt(trace, scopes, list(paid.values()), names), quick=True)
+    return Picture(width, y + 48.0, tuple(shapes), title, _alt(trace, scopes, list(paid.values()), names))
 
 
 def _row(
@@ -99,8 +112,6 @@ def _row(
     high: float,
 ) -> list[Shape]:
     """The calls of one function on one replica by when they came, with what became of them."""
-    import numpy as np
-
     bill = paid.get((function, replica), Bill(function, replica, 0, 0, 0, 0))
     told = [f"{bill.failed:,} failed, {bill.rejected:,} turned away", f"{bill.failed:,} failed, {bill.rejected:,} away"]
     room = frame.left - _EDGE - 6.0
@@ -110,23 +121,26 @@ def _row(
         Words(_EDGE, top + 27.0, text, SIZE_TICK),
         Box(frame.left, top, frame.right - frame.left, high, fill="panel"),
     ]
-    number = trace.functions.index(function)
-    mine = (np.asarray(trace.calls.function) == number) & (np.asarray(trace.calls.replica) == replica)
-    start, outcome = np.asarray(trace.calls.start)[mine], np.asarray(trace.calls.outcome)[mine]
+    number, calls = trace.functions.index(function), trace.calls
+    whose = zip(calls.function.tolist(), calls.replica.tolist(), strict=True)
+    mine = [one == (number, replica) for one in whose]
+    start, outcome = list(compress(calls.start.tolist(), mine)), list(compress(calls.outcome.tolist(), mine))
     step = frame.axis.step
     # Bins of less than a call would show the arrivals' beat and not what became of them.
-    wide = max(step, round_step(trace.duration / max(1, start.size)))
-    bins = Frame(frame.left, frame.right, Axis(wide, max(1, int(np.ceil(trace.duration / wide - 1e-9)))))
+    wide = max(step, round_step(trace.duration / max(1, len(start))))
+    bins = Frame(frame.left, frame.right, Axis(wide, max(1, ceil(trace.duration / wide - 1e-9))))
     bins.right = frame.left + (frame.right - frame.left) * bins.axis.end / frame.axis.end
-    places = np.minimum((start / wide).astype(np.int64), bins.axis.bins - 1)
-    most = float(np.bincount(places, minlength=1).max(initial=1))
-    base = np.full(bins.axis.bins, top + high)
+    last = bins.axis.bins - 1
+    places = [min(int(at / wide), last) for at in start]
+    most = float(max(Counter(places).values(), default=1))
+    base: Floats = [top + high] * bins.axis.bins
     for kind, codes in _OUTCOMES.items():
-        count = np.bincount(places[np.isin(outcome, codes)], minlength=bins.axis.bins)
+        seen = Counter(compress(places, [code in codes for code in outcome]))
+        count = [float(seen[place]) for place in range(bins.axis.bins)]
         style = LINES[kind]
-        upper = base - count * ((high - 4.0) / most)
+        upper = risen(base, count, (high - 4.0) / most)
         shapes += draw_areas(bins, upper, base, style.colour, style.texture, style.fade)
-        shapes += draw_steps(bins, np.where(count > 0, upper, np.nan), style.colour, 1.3)
+        shapes += draw_steps(bins, where_any(count, upper), style.colour, 1.3)
         base = upper
     return shapes
 

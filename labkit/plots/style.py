@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 __all__ = [
+    "DARK",
     "FONT_FAMILY",
     "INKS",
     "LINES",
@@ -19,6 +20,7 @@ __all__ = [
     "MONO_FAMILY",
     "PAPER",
     "RAMP",
+    "SERIES",
     "SIZE",
     "SIZE_LABEL",
     "SIZE_SMALL",
@@ -29,6 +31,7 @@ __all__ = [
     "THEMED",
     "LineStyle",
     "MarkStyle",
+    "SeriesStyle",
     "StateStyle",
     "contrast",
     "ramp_colour",
@@ -83,6 +86,22 @@ class LineStyle(NamedTuple):
     fade: float = 1.0
 
 
+class SeriesStyle(NamedTuple):
+    """How one of several lines that stand for nothing but themselves looks, such as one run of three.
+
+    Attributes:
+        colour: "#RRGGBB".
+        dashes: lengths of ink and gap in line widths; () for a line without gaps.
+        shape: of its marks: "dot", "square", "triangle", "diamond", "cross" or "bar".
+        texture: of its band: "solid", "hatch" or "dots", or "back hatch", which leans the other way.
+    """
+
+    colour: str
+    dashes: tuple[float, ...]
+    shape: str
+    texture: str
+
+
 STATES: Mapping[str, StateStyle] = MappingProxyType(
     {
         "CLOSED": StateStyle("closed", "#0072B2", "solid"),
@@ -122,6 +141,16 @@ LINES: Mapping[str, LineStyle] = MappingProxyType(
     }
 )
 
+# Told apart by dashes, marks and words before their colours; what means a failure elsewhere comes last.
+SERIES: tuple[SeriesStyle, ...] = (
+    SeriesStyle("#0072B2", (), "dot", "solid"),
+    SeriesStyle("#A8497E", (4.5, 1.5), "square", "hatch"),
+    SeriesStyle("#A66900", (1.2, 1.2), "triangle", "dots"),
+    SeriesStyle("#009E73", (6.0, 1.5, 1.2, 1.5), "diamond", "back hatch"),
+    SeriesStyle("#6B7280", (2.6, 1.2), "bar", "hatch"),
+    SeriesStyle("#C24E00", (8.0, 2.4), "cross", "dots"),
+)
+
 OTHER_STATE = StateStyle("", "#6B7280", "solid")
 
 # What is not a state or a mark: by its role, so that the same drawing can take a theme's colours or a file's.
@@ -143,6 +172,20 @@ PAPER: Mapping[str, str] = MappingProxyType(
         "paper": "#FFFFFF",
         "band": "#FBEDE2",
         "grid": "#D9DDE3",
+    }
+)
+
+#: For a figure on a dark page; the same as in widgets/stage.css, with a band and a grid that are seen there.
+DARK: Mapping[str, str] = MappingProxyType(
+    {
+        "text": "#ECEFF4",
+        "muted": "#C3C9D4",
+        "line": "#9AA3B2",
+        "faint": "#434A57",
+        "panel": "#1F232A",
+        "paper": "#181B20",
+        "band": "#3B2A22",
+        "grid": "#434A57",
     }
 )
 

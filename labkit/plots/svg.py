@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from html import escape as escape_html
 
@@ -56,8 +57,11 @@ def escape(text: str) -> str:
     return escape_html(text) if text.isprintable() else escape_html(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
+@lru_cache(maxsize=1 << 14)
 def _n(value: float) -> str:
-    return f"{round(value, 2):g}"
+    # The same places come again and again: lines of one picture share their bins, and pictures under a slider most of
+    # theirs. Zero is added since -0.0 and 0.0 are one key.
+    return f"{round(value, 2) + 0.0:g}"
 
 
 def _ink(name: str, inks: Mapping[str, str]) -> str:

@@ -55,7 +55,7 @@ def trace_timeline(trace: Trace, *, width: float = 860.0, title: str = "") -> Pi
     shapes += panels
     bottom = TITLE + STRIP + PANELS
     shapes += draw_axis(frame, bottom)
-    return Picture(width, bottom + 28.0, tuple(shapes), title, describe(trace, data), quick=True)
+    return Picture(width, bottom + 28.0, tuple(shapes), title, describe(trace, data))
 
 
 def bins_in(pixels: float) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from math import isnan
+from typing import TYPE_CHECKING
 
-from labkit.plots.binned import Axis, binned
+from labkit.plots.binned import Axis, Floats, binned, highest
 from labkit.plots.drawing import Area, Box, Line, Picture, Shape, Words
 from labkit.plots.panels import (
     HEAD,
@@ -16,18 +17,15 @@ from labkit.plots.panels import (
     draw_grid,
     draw_steps,
     draw_strip,
+    risen,
+    where_any,
 )
 from labkit.plots.style import LINES, SIZE, SIZE_LABEL, SIZE_SMALL, width_of
 from labkit.plots.trace import fault_bands
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from labkit.scenario.trace import Trace
     from labkit.scenario.work import Work
-
-    Floats: TypeAlias = npt.NDArray[np.float64]
 
 __all__ = ["work_timeline"]
 
@@ -55,8 +53,6 @@ def work_timeline(
         width: of the picture, in pixels.
         title: what it is called.
     """
-    import numpy as np
-
     bins = len(work.by_second["first"])
     frame = Frame(_GUTTER, max(width - _MARGIN, _GUTTER + 60.0), Axis(1.0, bins))
     faults = fault_bands(trace)
@@ -71,14 +67,14 @@ def work_timeline(
     told = f"{counts['answered']:,} of {counts['offered']:,} answered"
     shapes += _head("callers", "calls a second", told, frame, y)
     answered = data.ended["answered"]
-    most = max(float(np.nanmax(data.offered, initial=0.0)), float(answered.max(initial=0.0)))
+    most = max(highest(data.offered), highest(answered))
     shapes += _ground(frame, faults, y, most)
     shapes += _level(frame, y, [("answered", answered)], most)
     shapes += _line(frame, y, data.offered, most, "text")
     y += _PANEL + _GAP + HEAD
-    attempts = data.attempts[work.service] if work.service in data.attempts else np.zeros(bins)
+    attempts = data.attempts[work.service] if work.service in data.attempts else [0.0] * bins
     servable = work.servable or 0.0
-    most = max(float(attempts.max(initial=0.0)), servable)
+    most = max(highest(attempts), servable)
     can = f"{servable:.3g} a second can be answered" if servable else ""
     shapes += _head("dependency", "attempts a second", can, frame, y, dash=bool(servable))
     shapes += _ground(frame, faults, y, most)
@@ -87,11 +83,11 @@ def work_timeline(
     y += _PANEL + _GAP + HEAD
     shapes += _head("its workers", "at work, by whose attempt", f"{work.workers} workers", frame, y, dash=True)
     shapes += _ground(frame, faults, y, float(work.workers))
-    shapes += _level(frame, y, [(kind, np.array(work.by_second[kind])) for kind in _LOOKS], float(work.workers))
+    shapes += _level(frame, y, [(kind, work.by_second[kind]) for kind in _LOOKS], float(work.workers))
     shapes += _limit(frame, y, float(work.workers), float(work.workers))
     y += _PANEL + 5.0
     shapes += draw_axis(frame, y)
-    return Picture(width, y + 28.0, tuple(shapes), title, " ".join(work.told()), quick=True)
+    return Picture(width, y + 28.0, tuple(shapes), title, " ".join(work.told()))
 
 
 def _head(name: str, tail: str, told: str, frame: Frame, y: float, *, dash: bool = False) -> list[Shape]:
@@ -146,10 +142,8 @@ def _ground(frame: Frame, faults: list[Fault], y: float, most: float) -> list[Sh
 
 def _level(frame: Frame, y: float, layers: list[tuple[str, Floats]], most: float) -> list[Shape]:
     """Levels by second, stacked from the ground up."""
-    import numpy as np
-
     unit = _PANEL / (max(most, 1.0) * _ROOM)
-    floor = np.full(frame.axis.bins, y + _PANEL)
+    floor: Floats = [y + _PANEL] * frame.axis.bins
     shapes: list[Shape] = []
     for kind, level in layers:
         if kind in _LOOKS:
@@ -158,15 +152,15 @@ def _level(frame: Frame, y: float, layers: list[tuple[str, Floats]], most: float
         else:
             style = LINES[kind]
             colour, texture, fade, thick = style.colour, style.texture, style.fade, style.line
-        upper = floor - np.nan_to_num(level[: frame.axis.bins]) * unit
+        upper = risen(floor, [0.0 if isnan(value) else value for value in level[: frame.axis.bins]], unit)
         shapes += draw_areas(frame, upper, floor, colour, texture, fade)
-        shapes += draw_steps(frame, np.where(level > 0.0, upper, np.nan), colour, thick)
+        shapes += draw_steps(frame, where_any(level, upper), colour, thick)
         floor = upper
     return shapes
 
 
 def _line(frame: Frame, y: float, level: Floats, most: float, ink: str) -> list[Shape]:
-    return draw_steps(frame, y + _PANEL - level * (_PANEL / (max(most, 1.0) * _ROOM)), ink, 1.5)
+    return draw_steps(frame, risen(y + _PANEL, level, _PANEL / (max(most, 1.0) * _ROOM)), ink, 1.5)
 
 
 def _limit(frame: Frame, y: float, value: float, most: float) -> list[Shape]:

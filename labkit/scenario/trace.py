@@ -3,7 +3,7 @@
 Each table is a set of columns of one length, a row an event. Columns are read-only memory views: they index, slice,
 iterate and compare like lists of plain numbers, and numpy reads them without a copy. Names (of functions, services,
 breakers, targets) stand once, and rows refer to them by their place. Times are seconds of the run's virtual time, zero
-where the run begins.
+where the run begins. `Trace.columns` and `Trace.frame` give them with their names, for analysis.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+from labkit.errors import ConfigError
 
 __all__ = [
     "ATTEMPT_OUTCOMES",
@@ -20,6 +26,8 @@ __all__ = [
     "PROBE_OUTCOMES",
     "REJECTION_REASONS",
     "STATES",
+    "TABLES",
+    "UNFINISHED",
     "Attempts",
     "Calls",
     "Column",
@@ -71,6 +79,13 @@ retry, that is) a budget of retries that is spent."""
 
 STATES = ("CLOSED", "OPEN", "HALF_OPEN")
 """A breaker's states, in the order of their codes."""
+
+
+UNFINISHED = "unfinished"
+"""The outcome, in words, of what had not ended when the run did."""
+
+TABLES = ("calls", "attempts", "probes", "rejections", "transitions")
+"""The names of a trace's tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +279,7 @@ class Trace:
     @property
     def nbytes(self) -> int:
         """How much memory the tables take."""
-        tables = (self.calls, self.attempts, self.probes, self.rejections, self.transitions)
+        tables = [getattr(self, name) for name in TABLES]
         return sum(getattr(table, one.name).nbytes for table in tables for one in fields(table))
 
     def states(self, breaker: str, target: str, replica: int) -> list[tuple[float, str]]:
@@ -287,6 +302,76 @@ class Trace:
             else:
                 yield json.dumps(self._plain(one.name))
         yield "}"
+
+    def columns(self) -> dict[str, dict[str, npt.NDArray[Any]]]:
+        """The tables as numpy arrays, for analysis: `trace.columns()["calls"]["start"]`.
+
+        Times are seconds, NaN for "never". What a table holds as a place in a list of names stands here as the name: of
+        the function, service, breaker, target, outcome (or "unfinished"), state or reason. `useful` is a bool, other
+        numbers are 64 bits wide, so that one may calculate with them, and times are read-only views of the trace.
+
+        Returns:
+            The columns of each table, by its name and theirs.
+
+        Raises:
+            ImportError: numpy is not installed.
+        """
+        return {name: self._arrays(name) for name in TABLES}
+
+    def frame(self, table: str = "calls") -> pd.DataFrame:
+        """One of the tables as a pandas DataFrame, with the columns of `columns()` and a row an event.
+
+        Args:
+            table: its name: "calls", "attempts", "probes", "rejections" or "transitions".
+
+        Raises:
+            ConfigError: there is no such table.
+            ImportError: pandas is not installed; it does not come with labkit.
+        """
+        if table not in TABLES:
+            raise ConfigError(f"a trace has no table '{table}'; its tables are {', '.join(TABLES)}")
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "a frame needs pandas, which is not installed: pip install pandas", name="pandas"
+            ) from None
+        return pandas.DataFrame(self._arrays(table))
+
+    def _arrays(self, table: str) -> dict[str, npt.NDArray[Any]]:
+        try:
+            import numpy
+        except ImportError:
+            raise ImportError(
+                "arrays need numpy, which is not installed: pip install 'labkit-circuit-breakers[course]'",
+                name="numpy",
+            ) from None
+        found: dict[str, npt.NDArray[Any]] = {}
+        for one in fields(getattr(self, table)):
+            numbers = numpy.asarray(getattr(getattr(self, table), one.name))
+            names = self._names(table, one.name)
+            if names is not None:
+                numbers = numpy.array(names, dtype=str)[numbers]
+            elif one.name == "useful":
+                numbers = numbers > 0
+            elif numbers.dtype.kind != "f":
+                numbers = numbers.astype(numpy.int64)
+            found[one.name] = numbers
+        return found
+
+    def _names(self, table: str, column: str) -> tuple[str, ...] | None:
+        """The names to which a column's numbers refer; None for plain numbers."""
+        outcomes = {"calls": CALL_OUTCOMES, "attempts": ATTEMPT_OUTCOMES, "probes": PROBE_OUTCOMES}
+        return {
+            "function": self.functions,
+            "service": self.services,
+            "breaker": self.breakers,
+            "middleware": self.breakers,
+            "target": self.targets,
+            "outcome": (*outcomes.get(table, ()), UNFINISHED),
+            "state": STATES,
+            "reason": REJECTION_REASONS,
+        }.get(column)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole trace as plain data, ready for JSON."""

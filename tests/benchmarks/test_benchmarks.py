@@ -303,7 +303,7 @@ def test_pictures_print_their_table():
     printed = run.table(section)
     for name in (pictures.REDRAW, pictures.FINE, pictures.SVG, pictures.FIGURE, pictures.MOVED):
         assert name in printed
-    assert [bound.limit for bound in section.bounds] == [pictures.LIMIT]
+    assert [bound.limit for bound in section.bounds] == list(pictures.LIMITS.values())
 
 
 def test_a_redraw_of_the_same_data_is_found_out():

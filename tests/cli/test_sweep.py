@@ -89,12 +89,14 @@ def test_set_changes_all_runs() -> None:
     ]
 
 
-@pytest.mark.parametrize(("words", "name"), [(VARY, "map.png"), (VARY[:2], "line.svg")])
+@pytest.mark.parametrize(
+    ("words", "name"), [(VARY, "map.png"), (VARY[:2], "line.svg"), (VARY, "map.pdf"), (VARY[:2], "L.PDF")]
+)
 def test_a_sweep_is_drawn(words: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Two varied values are drawn as a map, one as a line, of the first metric named."""
     assert main(["sweep", "small.yaml", *words, "--jobs", "1", "--metric", "opens", "--plot", name]) == 0
     content = Path(name).read_bytes()
-    assert content.startswith(b"<svg" if name.endswith("svg") else b"\x89PNG")
+    assert content.startswith({"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}[name[-3:].lower()])
     assert capsys.readouterr().out.endswith(f"Picture: {name}\n")
 
 
@@ -126,7 +128,7 @@ def test_a_sweep_is_drawn(words: tuple[str, ...], name: str, capsys: pytest.Capt
         ),
         ([*VARY, "--out", "nowhere/out"], "nowhere/out cannot be written: no such file or directory"),
         ([*VARY, "--out", "same.png", "--plot", "same.png"], "--plot and --out both name same.png; name two files"),
-        ([*VARY, "--plot", "map.gif"], "'map.gif' is neither"),
+        ([*VARY, "--plot", "map.gif"], ".png, .svg or .pdf, and 'map.gif' is none of them"),
         ([*VARY, "--vary", "workload.0.rate=1,2", "--plot", "map.png"], "--plot draws one varied value or two"),
         ([*VARY, "--out", "small.yaml"], "--out names small.yaml, which is what is read; name another file"),
     ],

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from labkit.plots import Picture, beside
-from labkit.plots.drawing import Box, Disc, Line, Words, arrow, mark, moved, wrap
-from labkit.plots.style import MARKS, PAPER, width_of
+from labkit.plots.drawing import Area, Box, Disc, Line, Words, arrow, mark, moved, wrap
+from labkit.plots.style import MARKS, PAPER, ramp_colour, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 ORANGE = (0xC2, 0x4E, 0x00)
@@ -142,6 +142,43 @@ def test_png_shows_what_is_drawn() -> None:
     hatched = {made.getpixel((x, y)) for x in range(124, 156) for y in range(24, 56)}
     assert any(_near(each, ORANGE) for each in hatched)
     assert any(_near(each, (255, 255, 255)) for each in hatched)
+
+
+def test_png_keeps_every_colour() -> None:
+    """A hundred flat colours, however pale and however small their share, are each as they were named."""
+    cells = [Box(x * 8, y * 8, 8, 8, fill=ramp_colour((x * 10 + y) / 99)) for x in range(10) for y in range(10)]
+    made = pixels(picture(Box(0, 0, 90, 90, fill="panel"), *cells, Box(80, 80, 2, 2, fill="#A8497E"), width=90.0))
+    for cell in cells:
+        colour = tuple(int(cell.fill[at : at + 2], 16) for at in (1, 3, 5))
+        if cell.y < 50:
+            assert _near(made.getpixel((int(cell.x * 2) + 8, int(cell.y * 2) + 8)), colour, 6)  # type: ignore[arg-type]
+    assert made.getpixel((175, 50)) == (0xF5, 0xF6, 0xF8)
+
+
+def test_png_shows_what_is_behind_a_faded_area() -> None:
+    """A colour at three tenths lies over the paper and over a box, each of which is seen through it."""
+    box = Box(0, 0, 50, 60, fill="#0072B2")
+    made = pixels(picture(box, Area(((0, 0), (100, 0), (100, 60), (0, 60)), "#C24E00", fade=0.3)))
+    assert _near(made.getpixel((50, 60)), (58, 103, 125), 3)
+    assert _near(made.getpixel((150, 60)), (237, 202, 178), 3)
+
+
+def test_png_cuts_off_what_is_outside() -> None:
+    """What leaves the picture is drawn as far as it is inside, and is no error."""
+    beyond = [
+        Box(-10, -10, 30, 30, fill="#C24E00"),
+        Area(((-9, 50), (120, 50), (120, 90), (-9, 90)), "#009E73", fade=0.5),
+        Area(((200, 9), (210, 9), (210, 20)), "#009E73", "dots"),
+        Words(-20, 70, "outside"),
+        Disc(100, 60, 9, fill="text"),
+    ]
+    assert pixels(picture(*beyond)).getpixel((10, 10)) == ORANGE
+
+
+@pytest.mark.parametrize("shape", EVERYTHING.shapes, ids=lambda shape: type(shape).__name__)
+def test_every_shape_leaves_its_mark(shape: object) -> None:
+    """No kind of shape is forgotten: each alone gives a file that is not blank."""
+    assert len(pixels(picture(shape)).getcolors() or []) > 1
 
 
 def test_png_keeps_the_tail_apart() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from io import BytesIO
 from itertools import pairwise
-from math import nan
+from math import ceil, floor, nan
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -124,8 +125,8 @@ def test_a_rate_is_events_a_second() -> None:
     """80 calls a second are 80 in every bin while they are offered, and attempts without a breaker three times that."""
     made = TRACES["no breaker"]
     data = binned(made, axis_of([made]))
-    assert set(data.offered.round(6).tolist()) == {80.0}
-    assert data.attempts["parts_availability"].max() == 240.0
+    assert {round(rate, 6) for rate in data.offered} == {80.0}
+    assert max(data.attempts["parts_availability"]) == 240.0
     assert data.attempts_peak["parts_availability"][0] == 240
 
 
@@ -137,7 +138,7 @@ def test_the_most_at_once_is_found_between_the_edges_of_bins() -> None:
     )  # fmt: skip
     data = binned(made, axis_of([made]))
     assert data.in_flight_peak["parts_availability"] == (3, 0.451)
-    assert data.in_flight["parts_availability"].max() == 3.0
+    assert max(data.in_flight["parts_availability"]) == 3.0
     assert data.in_flight["parts_availability"][-1] == 1.0
 
 
@@ -150,6 +151,72 @@ def test_percentiles_are_values_of_the_trace() -> None:
     assert data.axis.step == pytest.approx(0.2)
     assert (data.median[0], data.p95[0]) == pytest.approx((0.010, 0.019), abs=0.002)
     assert data.median[5] != data.median[5]
+
+
+times = st.one_of(st.floats(0.0, 14.0), st.integers(0, 12).map(float), st.sampled_from([0.1, 0.30000000000000004, 7.7]))
+
+
+@given(
+    st.lists(
+        st.tuples(times, st.one_of(st.floats(0.0, 6.0), st.sampled_from([0.0, 2.0, nan])), st.integers(0, 6),
+                  st.booleans(), st.integers(0, 1)),
+        max_size=60,
+    ),
+    st.sampled_from([10.0, 9.3, 12.0]),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_bins_are_what_one_counts_call_by_call(rows: list[tuple[float, float, int, bool, int]], until: float) -> None:
+    """Rates, levels, peaks and percentiles are those that a plain count over calls and attempts gives."""
+    rows = sorted(rows, key=lambda row: row[0])
+    made = trace(
+        until=until,
+        services=("one", "other"),
+        calls=[(start, start + took, 0, 0, code, int(useful), 0) for start, took, code, useful, _ in rows],
+        attempts=[
+            (row, whose, 0, start, start, start + took, 0) for row, (start, took, _, _, whose) in enumerate(rows)
+        ],
+    )
+    axis = axis_of([made])
+    data = binned(made, axis)
+
+    def bin_of(at: float) -> int | None:
+        inside = 0.0 <= at <= axis.end  # not NaN
+        return min(axis.bins - 1, floor(at / axis.step + 1e-7)) if inside else None
+
+    over = [
+        (start + took, (start + took) - start, code, useful) for start, took, code, useful, _ in rows if took == took
+    ]
+    wide = {place: min(axis.step, until - place * axis.step) for place in range(axis.bins)}
+    for place in range(axis.bins):
+        here = [one for one in over if bin_of(one[0]) == place]
+        seconds = wide[place] if wide[place] > 0.25 * axis.step else axis.step
+        assert data.ended["answered"][place] == pytest.approx(sum(useful for *_, useful in here) / seconds)
+        assert sum(rates[place] for rates in data.ended.values()) == pytest.approx(len(here) / seconds)
+        if data.offered[place] == data.offered[place]:
+            assert data.offered[place] == pytest.approx(sum(bin_of(row[0]) == place for row in rows) / axis.step)
+        if not here:
+            assert data.p95[place] != data.p95[place]
+            continue
+        for line, share in ((data.median, 0.5), (data.p95, 0.95)):
+            ranked = sorted(took for _, took, *_ in here)
+            assert line[place] == pytest.approx(ranked[ceil(share * len(ranked) - 1e-9) - 1], abs=1e-9)
+    for whose, name in enumerate(made.services):
+        mine = [(start, start + took) for start, took, *_, service in rows if service == whose]
+        if not mine:
+            assert name not in data.attempts
+            continue
+        inside = [start for start, _ in mine if bin_of(start) is not None]
+        assert data.attempts_peak[name][0] == max(Counter(floor(at + 1e-9) for at in inside).values(), default=0)
+        levels = {
+            row: sum(other <= at for other in inside[: row + 1]) - sum(end <= at for _, end in mine)
+            for row, at in enumerate(inside)
+        }
+        assert data.in_flight_peak[name][0] == max([0, *levels.values()])
+        for place in range(axis.bins):
+            edge = place * axis.step
+            least = sum(at < edge for at in inside) - sum(end <= edge for _, end in mine)
+            here = [levels[row] for row, at in enumerate(inside) if bin_of(at) == place]
+            assert data.in_flight[name][place] == max([0, least, *here])
 
 
 def test_the_ribbon_has_a_row_a_replica_and_its_states_in_order() -> None:
