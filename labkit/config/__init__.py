@@ -102,15 +102,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'labkit.config' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker is to say that a name is unknown
 
-    value = getattr(import_module(f"labkit.config.{home}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'labkit.config' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"labkit.config.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

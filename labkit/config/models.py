@@ -167,7 +167,7 @@ class CircuitBreakerMiddlewareConfig(DynamicMiddlewareConfig):
     4
     """
 
-    type: Literal["circuit_breaker"] = Field("circuit_breaker", alias="_type", repr=False)
+    type: Literal["circuit_breaker"] = Field(default="circuit_breaker", alias="_type", repr=False)
     failure_threshold: int = setting(3, COUNT, "Consecutive failures that open the breaker.", gt=0)
     cooldown_period: float = setting(60.0, SECONDS, "Seconds that OPEN lasts at least.", gt=0)
     half_open_success_threshold: int = setting(1, COUNT, "Consecutive successful probes that close it.", gt=0)
@@ -187,7 +187,7 @@ class TimeoutMiddlewareConfig(DynamicMiddlewareConfig):
     2.0
     """
 
-    type: Literal["timeout"] = Field("timeout", alias="_type", repr=False)
+    type: Literal["timeout"] = Field(default="timeout", alias="_type", repr=False)
     timeout: float = setting(..., SECONDS, "Seconds that everything inside may take.", gt=0)
     timeout_message: str | None = setting(None, TEXT, "Appended to the text of the TimeoutError.")
 
@@ -210,7 +210,7 @@ class RetryMiddlewareConfig(MiddlewareConfig):
     10.0
     """
 
-    type: Literal["retry"] = Field("retry", alias="_type", repr=False)
+    type: Literal["retry"] = Field(default="retry", alias="_type", repr=False)
     attempts: int = setting(3, COUNT, "Attempts in all, the first call included.", gt=0)
     base_delay: FiniteFloat = setting(0.1, "a number of seconds, 0 or more", "Seconds before the first retry.", ge=0)
     factor: FiniteFloat = setting(2.0, "a number, 1 or more", "By what each wait grows.", ge=1)
@@ -246,7 +246,7 @@ class FallbackMiddlewareConfig(MiddlewareConfig):
     False
     """
 
-    type: Literal["fallback"] = Field("fallback", alias="_type", repr=False)
+    type: Literal["fallback"] = Field(default="fallback", alias="_type", repr=False)
     errors: list[str] = setting(
         ["Refusal", "TimeoutError", "ConnectionError", "DependencyError"],
         EXCEPTIONS,
@@ -270,7 +270,7 @@ class WindowCircuitBreakerMiddlewareConfig(MiddlewareConfig):
     60.0
     """
 
-    type: Literal["window_circuit_breaker"] = Field("window_circuit_breaker", alias="_type", repr=False)
+    type: Literal["window_circuit_breaker"] = Field(default="window_circuit_breaker", alias="_type", repr=False)
     failure_threshold: int | None = setting(
         None, f"{COUNT}, or null", "Failures within one interval that open the breaker.", gt=0
     )
@@ -338,7 +338,7 @@ class BulkheadMiddlewareConfig(MiddlewareConfig):
     0
     """
 
-    type: Literal["bulkhead"] = Field("bulkhead", alias="_type", repr=False)
+    type: Literal["bulkhead"] = Field(default="bulkhead", alias="_type", repr=False)
     max_concurrent: int = setting(..., COUNT, "Calls of one function that may run at once.", gt=0)
     max_queue: int = setting(0, "a whole number, 0 or more", "Calls of one function that may wait for a place.", ge=0)
     max_wait: float | None = setting(
@@ -360,7 +360,7 @@ class RetryBudgetMiddlewareConfig(MiddlewareConfig):
     10.0
     """
 
-    type: Literal["retry_budget"] = Field("retry_budget", alias="_type", repr=False)
+    type: Literal["retry_budget"] = Field(default="retry_budget", alias="_type", repr=False)
     ratio: float = setting(0.1, "a number from 0.001 to 1", "Tokens that a first attempt earns.", ge=0.001, le=1)
     max_tokens: FiniteFloat = setting(10.0, "a number, 1 or more", "Tokens that are saved up at most.", ge=1)
     initial_tokens: FiniteFloat | None = setting(
@@ -387,7 +387,7 @@ class GuardedCircuitBreakerMiddlewareConfig(MiddlewareConfig):
     60.0
     """
 
-    type: Literal["guarded_circuit_breaker"] = Field("guarded_circuit_breaker", alias="_type", repr=False)
+    type: Literal["guarded_circuit_breaker"] = Field(default="guarded_circuit_breaker", alias="_type", repr=False)
     failure_threshold: int = setting(3, COUNT, "Consecutive failures that open the breaker.", gt=0)
     cooldown_period: float = setting(60.0, SECONDS, "Seconds that OPEN lasts at least.", gt=0)
     half_open_success_threshold: int = setting(1, COUNT, "Consecutive successful probes that close it.", gt=0)

@@ -32,7 +32,7 @@ class MemoryLeaseConfig(LeaseConfig):
     10.0
     """
 
-    type: Literal["memory"] = Field("memory", alias="_type", repr=False)
+    type: Literal["memory"] = Field(default="memory", alias="_type", repr=False)
 
 
 class SqliteLeaseConfig(LeaseConfig):
@@ -42,7 +42,7 @@ class SqliteLeaseConfig(LeaseConfig):
     'refuse'
     """
 
-    type: Literal["sqlite"] = Field("sqlite", alias="_type", repr=False)
+    type: Literal["sqlite"] = Field(default="sqlite", alias="_type", repr=False)
     path: str = setting(..., "the path of a file on a disk of this machine", "Where it is kept.", min_length=1)
 
 
@@ -57,7 +57,7 @@ class RedisLeaseConfig(LeaseConfig):
     'redis://127.0.0.1:6379/0'
     """
 
-    type: Literal["redis"] = Field("redis", alias="_type", repr=False)
+    type: Literal["redis"] = Field(default="redis", alias="_type", repr=False)
     url: str = setting(
         ...,
         "a URL that begins with redis://, rediss:// or unix://",

@@ -51,9 +51,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("HttpService", "HttpServiceThread"):
-        from labkit.services import http_server
+if not TYPE_CHECKING:  # a type checker is to say that a name is unknown
 
-        return getattr(http_server, name)
-    raise AttributeError(f"module 'labkit.services' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in ("HttpService", "HttpServiceThread"):
+            from labkit.services import http_server
+
+            return getattr(http_server, name)
+        raise AttributeError(f"module 'labkit.services' has no attribute {name!r}")

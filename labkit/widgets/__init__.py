@@ -65,10 +65,12 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'labkit.widgets' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker is to say that a name is unknown
 
-    return getattr(import_module(f"labkit.widgets.{home}"), name)
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'labkit.widgets' has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f"labkit.widgets.{home}"), name)
