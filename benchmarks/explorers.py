@@ -27,13 +27,13 @@ PAUSES = (0.06, 0.2)  # seconds between a picture and the next move, at random: 
 
 #: The parts of a press, as (name, module, attribute), in the order in which they are done.
 PARTS = (
-    ("reading the settings", "labkit.scenario.scenario", "Scenario.with_values"),
-    ("the run", "labkit.widgets.explorer_model", "run_scenario"),
-    ("its numbers", "labkit.widgets.explorer_model", "metrics"),
-    ("its story", "labkit.widgets.explorer_model", "story"),
-    ("the timeline's shapes", "labkit.widgets.outage", "trace_timeline"),
-    ("the SVG", "labkit.plots.drawing", "Picture.svg"),
-    ("the YAML", "labkit.widgets.explorer_model", "ExplorerModel.yaml"),
+    ("reading the settings", "labkit.scenario.spec.model", "Scenario.with_values"),
+    ("the run", "labkit.widgets.explorer.model", "run_scenario"),
+    ("its numbers", "labkit.widgets.explorer.model", "metrics"),
+    ("its story", "labkit.widgets.explorer.model", "story"),
+    ("the timeline's shapes", "labkit.widgets.explorers.outage", "trace_timeline"),
+    ("the SVG", "labkit.plots.draw.shapes", "Picture.svg"),
+    ("the YAML", "labkit.widgets.explorer.model", "ExplorerModel.yaml"),
     ("in the kernel, all of it", "labkit.widgets.stage", "Stage._hear"),
 )
 

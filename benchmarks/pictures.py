@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.measure import Bound, Effort, Section, interleave
 from benchmarks.peers import missing
 from labkit.plots import trace_timeline
-from labkit.plots.binned import Binned, axis_of, binned
-from labkit.scenario.trace import Trace
+from labkit.plots.runs.binned import Binned, axis_of, binned
+from labkit.scenario.run.trace import Trace
 from tests.plots.synthetic import outage
 
 NAME = "pictures"

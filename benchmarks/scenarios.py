@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.measure import Bound, Effort, Row, Samples, Section, clock, interleave
 from benchmarks.peers import missing
 from labkit.scenario import Scenario, load_scenario, metrics, run_scenario, sweep
-from labkit.scenario.trace import (
+from labkit.scenario.run.trace import (
     ATTEMPT_OUTCOMES,
     CALL_OUTCOMES,
     PROBE_OUTCOMES,

@@ -10,6 +10,17 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:  # the same names again, for type checkers: a test holds the two lists equal
     from typing import Any
 
+    from labkit.config import BulkheadMiddlewareConfig as BulkheadMiddlewareConfig
+    from labkit.config import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
+    from labkit.config import FallbackMiddlewareConfig as FallbackMiddlewareConfig
+    from labkit.config import GuardedCircuitBreakerMiddlewareConfig as GuardedCircuitBreakerMiddlewareConfig
+    from labkit.config import RetryBudgetMiddlewareConfig as RetryBudgetMiddlewareConfig
+    from labkit.config import RetryMiddlewareConfig as RetryMiddlewareConfig
+    from labkit.config import StackConfig as StackConfig
+    from labkit.config import TimeoutMiddlewareConfig as TimeoutMiddlewareConfig
+    from labkit.config import WindowCircuitBreakerMiddlewareConfig as WindowCircuitBreakerMiddlewareConfig
+    from labkit.config import load_stack_config as load_stack_config
+    from labkit.config import register_middleware_config as register_middleware_config
     from labkit.errors import BulkheadFullError as BulkheadFullError
     from labkit.errors import BusinessRejection as BusinessRejection
     from labkit.errors import CircuitBreakerOpenError as CircuitBreakerOpenError
@@ -29,22 +40,6 @@ if TYPE_CHECKING:  # the same names again, for type checkers: a test holds the t
     from labkit.errors import ServiceError as ServiceError
     from labkit.errors import TraceFormatError as TraceFormatError
     from labkit.errors import VirtualLoopError as VirtualLoopError
-    from labkit.timing import LoopClock as LoopClock
-    from labkit.timing import VirtualClock as VirtualClock
-    from labkit.timing import VirtualLoop as VirtualLoop
-    from labkit.timing import run_virtual as run_virtual
-    from labkit.config import BulkheadMiddlewareConfig as BulkheadMiddlewareConfig
-    from labkit.config import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
-    from labkit.config import FallbackMiddlewareConfig as FallbackMiddlewareConfig
-    from labkit.config import GuardedCircuitBreakerMiddlewareConfig as GuardedCircuitBreakerMiddlewareConfig
-    from labkit.config import RetryBudgetMiddlewareConfig as RetryBudgetMiddlewareConfig
-    from labkit.config import RetryMiddlewareConfig as RetryMiddlewareConfig
-    from labkit.config import StackConfig as StackConfig
-    from labkit.config import TimeoutMiddlewareConfig as TimeoutMiddlewareConfig
-    from labkit.config import WindowCircuitBreakerMiddlewareConfig as WindowCircuitBreakerMiddlewareConfig
-    from labkit.config import load_stack_config as load_stack_config
-    from labkit.config import register_middleware_config as register_middleware_config
-    from labkit.policies import CircuitBreakerState as CircuitBreakerState
     from labkit.middleware import BreakerEvent as BreakerEvent
     from labkit.middleware import BulkheadMiddleware as BulkheadMiddleware
     from labkit.middleware import CircuitBreakerMiddleware as CircuitBreakerMiddleware
@@ -60,6 +55,24 @@ if TYPE_CHECKING:  # the same names again, for type checkers: a test holds the t
     from labkit.middleware import Unavailable as Unavailable
     from labkit.middleware import WindowCircuitBreakerMiddleware as WindowCircuitBreakerMiddleware
     from labkit.middleware import register_middleware as register_middleware
+    from labkit.plots import call_timeline as call_timeline
+    from labkit.plots import comparison as comparison
+    from labkit.plots import heat_map as heat_map
+    from labkit.plots import layers_of as layers_of
+    from labkit.plots import onion as onion
+    from labkit.plots import state_diagram as state_diagram
+    from labkit.plots import sweep_line as sweep_line
+    from labkit.plots import trace_timeline as trace_timeline
+    from labkit.policies import CircuitBreakerState as CircuitBreakerState
+    from labkit.scenario import METRICS as METRICS
+    from labkit.scenario import Scenario as Scenario
+    from labkit.scenario import Trace as Trace
+    from labkit.scenario import load_scenario as load_scenario
+    from labkit.scenario import metrics as metrics
+    from labkit.scenario import run_scenario as run_scenario
+    from labkit.scenario import scenario_names as scenario_names
+    from labkit.scenario import story as story
+    from labkit.scenario import sweep as sweep
     from labkit.services import Fault as Fault
     from labkit.services import FaultPlan as FaultPlan
     from labkit.services import HttpService as HttpService
@@ -70,23 +83,11 @@ if TYPE_CHECKING:  # the same names again, for type checkers: a test holds the t
     from labkit.services import register_service as register_service
     from labkit.session import BreakerSession as BreakerSession
     from labkit.session import call_in_turn as call_in_turn
-    from labkit.scenario import METRICS as METRICS
-    from labkit.scenario import Scenario as Scenario
-    from labkit.scenario import Trace as Trace
-    from labkit.scenario import load_scenario as load_scenario
-    from labkit.scenario import metrics as metrics
-    from labkit.scenario import run_scenario as run_scenario
-    from labkit.scenario import scenario_names as scenario_names
-    from labkit.scenario import story as story
-    from labkit.scenario import sweep as sweep
-    from labkit.plots import call_timeline as call_timeline
-    from labkit.plots import comparison as comparison
-    from labkit.plots import heat_map as heat_map
-    from labkit.plots import layers_of as layers_of
-    from labkit.plots import onion as onion
-    from labkit.plots import state_diagram as state_diagram
-    from labkit.plots import sweep_line as sweep_line
-    from labkit.plots import trace_timeline as trace_timeline
+    from labkit.timing import LoopClock as LoopClock
+    from labkit.timing import VirtualClock as VirtualClock
+    from labkit.timing import VirtualLoop as VirtualLoop
+    from labkit.timing import run_virtual as run_virtual
+    from labkit.version import __version__ as __version__
     from labkit.widgets import adapter_explorer as adapter_explorer
     from labkit.widgets import budget_explorer as budget_explorer
     from labkit.widgets import cancel_explorer as cancel_explorer
@@ -102,9 +103,9 @@ if TYPE_CHECKING:  # the same names again, for type checkers: a test holds the t
     from labkit.widgets import tradeoff_explorer as tradeoff_explorer
     from labkit.widgets import window_explorer as window_explorer
 
-__version__ = "0.1.0"
 
 _HOMES = {
+    "labkit.version": ("__version__",),
     "labkit.errors": (
         "BulkheadFullError",
         "BusinessRejection",
@@ -145,9 +146,7 @@ _HOMES = {
         "load_stack_config",
         "register_middleware_config",
     ),
-    "labkit.policies": (
-        "CircuitBreakerState",
-    ),
+    "labkit.policies": ("CircuitBreakerState",),
     "labkit.middleware": (
         "BreakerEvent",
         "BulkheadMiddleware",
@@ -222,7 +221,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # What needs an extra's packages is not for `from labkit import *`, which has to work without them.
 _EXTRA_OF = {name: "course" for home in ("labkit.plots", "labkit.widgets") for name in _HOMES[home]}
 _EXTRA_OF["HttpService"] = "http"
-__all__ = ["__version__", *(name for name in _HOME_OF if name not in _EXTRA_OF)]
+__all__ = [name for name in _HOME_OF if name not in _EXTRA_OF]
 
 if not TYPE_CHECKING:  # a type checker is to say that a name is unknown
 

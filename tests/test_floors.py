@@ -45,7 +45,7 @@ EXPLORERS = """
 from importlib import import_module
 from pkgutil import iter_modules
 import labkit.widgets
-from labkit.widgets.explorer_model import ExplorerModel
+from labkit.widgets.explorer.model import ExplorerModel
 for one in iter_modules(labkit.widgets.__path__):
     import_module(f"labkit.widgets.{one.name}")
 drawn = 0

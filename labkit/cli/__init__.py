@@ -67,8 +67,8 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     import argparse
     from importlib import import_module
 
-    from labkit import __version__
     from labkit.config.findings import printable
+    from labkit.version import __version__
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_stdin() -> bytes:
-    from labkit.config.loader import MAX_BYTES
+    from labkit.config.yaml.loader import MAX_BYTES
 
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:  # closed, or replaced by something that holds text
@@ -95,14 +95,14 @@ def _read_stdin() -> bytes:
 def _findings(file: str, stdin: bytes, lenient: bool) -> tuple[Finding, ...]:
     from pathlib import Path
 
-    from labkit.config.loader import open_document, read_stack_config
+    from labkit.config.yaml.loader import open_document, read_stack_config
     from labkit.errors import ConfigError
 
     try:
         source, name = (stdin, STDIN) if file == "-" else (Path(file), file)
         document, report = open_document(source, name=name)
         if document.has("scenario"):
-            from labkit.scenario.loader import read_scenario
+            from labkit.scenario.spec.reader import read_scenario
 
             return read_scenario(document, report, name, lenient=lenient).stack.warnings
         return read_stack_config(document, report, lenient=lenient).warnings
@@ -111,7 +111,7 @@ def _findings(file: str, stdin: bytes, lenient: bool) -> tuple[Finding, ...]:
 
 
 def _status(findings: tuple[Finding, ...], lenient: bool) -> str:
-    from labkit.config.loader import UNREADABLE
+    from labkit.config.yaml.loader import UNREADABLE
 
     if any(finding.code in UNREADABLE for finding in findings):
         return "unreadable"

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from labkit import __version__
 from labkit.cli.course import DEFAULT_FOLDER, PRIVATE, START, course_files, lay_out, resolve_folder
 from labkit.errors import CourseError
+from labkit.version import __version__
 
 HELP = "lay the course out in your folder and open it in JupyterLab"
 

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay the files; 0 if nothing differs, 1 if something does."""
     from labkit.cli.progress import Progress
     from labkit.cli.text import complain, put
-    from labkit.scenario import replay_file
+    from labkit.conformance import replay_file
 
     # A list that names a middleware twice is recorded on purpose; the warning about it is for those who write one.
     logging.getLogger("labkit").addHandler(logging.NullHandler())

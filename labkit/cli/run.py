@@ -336,11 +336,11 @@ def _draw(path: str, traces: Sequence[Trace], names: Sequence[str]) -> None:
 
     with drawing():
         if len(traces) == 1:
-            from labkit.plots.trace import trace_timeline
+            from labkit.plots.runs.trace import trace_timeline
 
             picture = trace_timeline(traces[0])
         else:
-            from labkit.plots.compare import comparison
+            from labkit.plots.runs.compare import comparison
 
             picture = comparison(traces[0], traces[1], names=(names[0], names[1]))
         save_picture(picture, path)

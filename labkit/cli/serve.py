@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 65_536
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `labkit serve`."""
-    from labkit.services.faults import FaultKind
+    from labkit.services.faults.plan import FaultKind
 
     names = ", ".join(kind.value for kind in FaultKind)
     parser.description = (
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until stopped, or switch one that runs. See `labkit serve --help`."""
-    from labkit.services.faults import parse_kind
+    from labkit.services.faults.plan import parse_kind
 
     if args.switch is not None:
         if args.fault is not None or args.stop_after is not None:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(port: int, fault: str, stop_after: float) -> int:
-    from labkit.services.http_server import HttpService
+    from labkit.services.http.server import HttpService
 
     async with HttpService(fault, port, stop_after=stop_after) as server:
         asked: list[str] = []

@@ -70,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
     from labkit.cli.text import complain, put
     from labkit.errors import ConfigError, LabkitError
     from labkit.scenario import load_scenario, sweep
-    from labkit.scenario.grid import parse_seeds, parse_vary
-    from labkit.scenario.sweep import check_metrics, metrics_of, name_of_file
+    from labkit.scenario.sweeps.grid import parse_seeds, parse_vary
+    from labkit.scenario.sweeps.sweep import check_metrics, metrics_of, name_of_file
 
     if args.plot is not None:
         check_picture(args.plot, ".pdf")
@@ -131,7 +131,7 @@ class _Begun:
 def _tell(table: SweepTable, metrics: Sequence[str]) -> None:
     from labkit.cli.text import number, put
     from labkit.cli.text import table as aligned
-    from labkit.scenario.grid import shown_value
+    from labkit.scenario.sweeps.grid import shown_value
 
     many = len(table.seeds)
     each = f"each from {many} seeds: the median, and least to most" if many > 1 else f"seed {table.seeds[0]}"
@@ -171,7 +171,7 @@ def _draw(path: str, table: SweepTable, metric: str) -> None:
         if path.lower().endswith(".pdf"):
             save_sweep_figure(table, metric, path)
             return
-        from labkit.plots.heat_map import heat_map, sweep_line
+        from labkit.plots.sweeps.heat_map import heat_map, sweep_line
 
         title = f"{table.title}: {metric}"
         if len(table.parameters) == 1:

@@ -17,57 +17,61 @@ if TYPE_CHECKING:
     from labkit.config.checks import check_readers as check_readers
     from labkit.config.checks import check_stack as check_stack
     from labkit.config.findings import Finding as Finding
-    from labkit.config.loader import load_stack_config as load_stack_config
-    from labkit.config.models import AllowedComponentFunctions as AllowedComponentFunctions
-    from labkit.config.models import BulkheadMiddlewareConfig as BulkheadMiddlewareConfig
-    from labkit.config.models import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
-    from labkit.config.models import FallbackMiddlewareConfig as FallbackMiddlewareConfig
-    from labkit.config.models import GuardedCircuitBreakerMiddlewareConfig as GuardedCircuitBreakerMiddlewareConfig
-    from labkit.config.models import MiddlewareConfig as MiddlewareConfig
-    from labkit.config.models import RegisteredMiddleware as RegisteredMiddleware
-    from labkit.config.models import RetryBudgetMiddlewareConfig as RetryBudgetMiddlewareConfig
-    from labkit.config.models import RetryMiddlewareConfig as RetryMiddlewareConfig
-    from labkit.config.models import TimeoutMiddlewareConfig as TimeoutMiddlewareConfig
-    from labkit.config.models import WindowCircuitBreakerMiddlewareConfig as WindowCircuitBreakerMiddlewareConfig
-    from labkit.config.models import middleware_types as middleware_types
-    from labkit.config.models import register_middleware_config as register_middleware_config
-    from labkit.config.models_leases import LeaseConfig as LeaseConfig
-    from labkit.config.models_leases import MemoryLeaseConfig as MemoryLeaseConfig
-    from labkit.config.models_leases import RedisLeaseConfig as RedisLeaseConfig
-    from labkit.config.models_leases import SqliteLeaseConfig as SqliteLeaseConfig
-    from labkit.config.models_leases import lease_types as lease_types
-    from labkit.config.stack import BREAKERS as BREAKERS
-    from labkit.config.stack import FunctionConfig as FunctionConfig
-    from labkit.config.stack import StackConfig as StackConfig
+    from labkit.config.models.leases import LeaseConfig as LeaseConfig
+    from labkit.config.models.leases import MemoryLeaseConfig as MemoryLeaseConfig
+    from labkit.config.models.leases import RedisLeaseConfig as RedisLeaseConfig
+    from labkit.config.models.leases import SqliteLeaseConfig as SqliteLeaseConfig
+    from labkit.config.models.leases import lease_types as lease_types
+    from labkit.config.models.middleware import AllowedComponentFunctions as AllowedComponentFunctions
+    from labkit.config.models.middleware import BulkheadMiddlewareConfig as BulkheadMiddlewareConfig
+    from labkit.config.models.middleware import CircuitBreakerMiddlewareConfig as CircuitBreakerMiddlewareConfig
+    from labkit.config.models.middleware import FallbackMiddlewareConfig as FallbackMiddlewareConfig
+    from labkit.config.models.middleware import (
+        GuardedCircuitBreakerMiddlewareConfig as GuardedCircuitBreakerMiddlewareConfig,
+    )
+    from labkit.config.models.middleware import MiddlewareConfig as MiddlewareConfig
+    from labkit.config.models.middleware import RegisteredMiddleware as RegisteredMiddleware
+    from labkit.config.models.middleware import RetryBudgetMiddlewareConfig as RetryBudgetMiddlewareConfig
+    from labkit.config.models.middleware import RetryMiddlewareConfig as RetryMiddlewareConfig
+    from labkit.config.models.middleware import TimeoutMiddlewareConfig as TimeoutMiddlewareConfig
+    from labkit.config.models.middleware import (
+        WindowCircuitBreakerMiddlewareConfig as WindowCircuitBreakerMiddlewareConfig,
+    )
+    from labkit.config.models.middleware import middleware_types as middleware_types
+    from labkit.config.models.middleware import register_middleware_config as register_middleware_config
+    from labkit.config.models.stack import BREAKERS as BREAKERS
+    from labkit.config.models.stack import FunctionConfig as FunctionConfig
+    from labkit.config.models.stack import StackConfig as StackConfig
+    from labkit.config.yaml.loader import load_stack_config as load_stack_config
 
 _HOME_OF = {
-    "BREAKERS": "stack",
-    "AllowedComponentFunctions": "models",
-    "BulkheadMiddlewareConfig": "models",
-    "CircuitBreakerMiddlewareConfig": "models",
-    "FallbackMiddlewareConfig": "models",
+    "BREAKERS": "models.stack",
+    "AllowedComponentFunctions": "models.middleware",
+    "BulkheadMiddlewareConfig": "models.middleware",
+    "CircuitBreakerMiddlewareConfig": "models.middleware",
+    "FallbackMiddlewareConfig": "models.middleware",
     "Finding": "findings",
-    "FunctionConfig": "stack",
-    "GuardedCircuitBreakerMiddlewareConfig": "models",
-    "LeaseConfig": "models_leases",
-    "MemoryLeaseConfig": "models_leases",
-    "MiddlewareConfig": "models",
-    "RedisLeaseConfig": "models_leases",
-    "RegisteredMiddleware": "models",
-    "RetryBudgetMiddlewareConfig": "models",
-    "RetryMiddlewareConfig": "models",
-    "SqliteLeaseConfig": "models_leases",
-    "StackConfig": "stack",
-    "TimeoutMiddlewareConfig": "models",
-    "WindowCircuitBreakerMiddlewareConfig": "models",
+    "FunctionConfig": "models.stack",
+    "GuardedCircuitBreakerMiddlewareConfig": "models.middleware",
+    "LeaseConfig": "models.leases",
+    "MemoryLeaseConfig": "models.leases",
+    "MiddlewareConfig": "models.middleware",
+    "RedisLeaseConfig": "models.leases",
+    "RegisteredMiddleware": "models.middleware",
+    "RetryBudgetMiddlewareConfig": "models.middleware",
+    "RetryMiddlewareConfig": "models.middleware",
+    "SqliteLeaseConfig": "models.leases",
+    "StackConfig": "models.stack",
+    "TimeoutMiddlewareConfig": "models.middleware",
+    "WindowCircuitBreakerMiddlewareConfig": "models.middleware",
     "check_alternatives": "checks",
     "check_budgets": "checks",
     "check_readers": "checks",
     "check_stack": "checks",
-    "lease_types": "models_leases",
-    "load_stack_config": "loader",
-    "middleware_types": "models",
-    "register_middleware_config": "models",
+    "lease_types": "models.leases",
+    "load_stack_config": "yaml.loader",
+    "middleware_types": "models.middleware",
+    "register_middleware_config": "models.middleware",
 }
 
 __all__ = [

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import labkit.errors
 from labkit.config.findings import Finding, Report, TooMuch, in_order, printable, quoted
-from labkit.config.models import (
+from labkit.config.models.middleware import (
     BulkheadMiddlewareConfig,
     CircuitBreakerMiddlewareConfig,
     DynamicMiddlewareConfig,
@@ -22,8 +22,8 @@ from labkit.config.models import (
     RetryMiddlewareConfig,
     WindowCircuitBreakerMiddlewareConfig,
 )
+from labkit.config.models.stack import FunctionConfig, StackConfig
 from labkit.config.nearest import nearest
-from labkit.config.stack import FunctionConfig, StackConfig
 
 __all__ = ["check_alternatives", "check_budgets", "check_readers", "check_stack"]
 
@@ -57,7 +57,7 @@ def check_stack(
     Returns:
         Findings of every severity, in the order of lines.
 
-    >>> from labkit.config.models import TimeoutMiddlewareConfig
+    >>> from labkit.config.models.middleware import TimeoutMiddlewareConfig
     >>> stack = StackConfig({"limit": TimeoutMiddlewareConfig(timeout=2)}, {"parts": FunctionConfig("parts", ["limt"])})
     >>> print(*check_stack(stack))
     function 'parts' lists the middleware 'limt', which is not defined; allowed: limit; did you mean 'limit'?

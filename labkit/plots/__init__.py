@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labkit.plots.calls import call_timeline
-from labkit.plots.compare import comparison
-from labkit.plots.drawing import Picture, beside
-from labkit.plots.heat_map import heat_map, sweep_line
-from labkit.plots.onion import Layer, layers_of, onion
-from labkit.plots.state_diagram import find_row, state_cards, state_diagram
-from labkit.plots.timeline import Period, Span, timeline
-from labkit.plots.trace import trace_timeline
+from labkit.plots.calls.call_timeline import call_timeline
+from labkit.plots.calls.timeline import Period, Span, timeline
+from labkit.plots.draw.shapes import Picture, beside
+from labkit.plots.machines.onion import Layer, layers_of, onion
+from labkit.plots.machines.state_diagram import find_row, state_cards, state_diagram
+from labkit.plots.runs.compare import comparison
+from labkit.plots.runs.trace import trace_timeline
+from labkit.plots.sweeps.heat_map import heat_map, sweep_line
 
 if TYPE_CHECKING:
     from labkit.plots.figures import attempts_per_second, house_style, latency_ecdf, sweep_lines, sweep_map

@@ -32,10 +32,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from labkit.config.nearest import nearest
 from labkit.errors import ConfigError
-from labkit.plots.binned import rank
-from labkit.plots.drawing import wrap
-from labkit.plots.heat_map import shades
-from labkit.plots.style import (
+from labkit.plots.draw.shapes import wrap
+from labkit.plots.draw.style import (
     DARK,
     PAPER,
     SERIES,
@@ -47,14 +45,16 @@ from labkit.plots.style import (
     SeriesStyle,
     width_of,
 )
-from labkit.plots.table import bare_name, cells_of, median, name_words, value_words, words_for
-from labkit.plots.trace import fault_bands
+from labkit.plots.runs.binned import rank
+from labkit.plots.runs.trace import fault_bands
+from labkit.plots.sweeps.heat_map import shades
+from labkit.plots.sweeps.table import bare_name, cells_of, median, name_words, value_words, words_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from labkit.scenario.sweep import SweepTable
-    from labkit.scenario.trace import Trace
+    from labkit.scenario.run.trace import Trace
+    from labkit.scenario.sweeps.sweep import SweepTable
 
 __all__ = [
     "attempts_per_second",
@@ -82,7 +82,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def rc_params(*, dark: bool = False) -> Any:
-    """Return the house's look as matplotlib's parameters, all of it from `labkit.plots.style`.
+    """Return the house's look as matplotlib's parameters, all of it from `labkit.plots.draw.style`.
 
     The ground is transparent. `house_style` draws with it; `matplotlib.rcParams.update(rc_params())` has it for good.
 
@@ -453,7 +453,7 @@ def figure_bytes(figure: Figure, ending: str) -> bytes:
 
 def _read(table: SweepTable | Rows, x: str, by: str, metric: str) -> tuple[list[Mapping[str, Any]], str]:
     """The rows, and the second parameter."""
-    from labkit.scenario.sweep import SweepTable, check_metrics
+    from labkit.scenario.sweeps.sweep import SweepTable, check_metrics
 
     if isinstance(table, SweepTable):
         others = [name for name in table.parameters if name != x]

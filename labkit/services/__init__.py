@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from labkit.services.adapter import InProcessAdapter, PartsAdapter, RaisingAdapter, SwallowingAdapter
-from labkit.services.assistant import Answer, Claim, ResearchAssistant
-from labkit.services.documents import MaintenanceDocuments, SearchHit, SearchReply
-from labkit.services.faults import HEALTHY, Fault, FaultKind, FaultPlan, Period, Window
-from labkit.services.latency import Latency
-from labkit.services.mock import Attempt, MockService
-from labkit.services.parts import PartsAvailability, StockReply
+from labkit.services.faults.latency import Latency
+from labkit.services.faults.plan import HEALTHY, Fault, FaultKind, FaultPlan, Period, Window
+from labkit.services.mocks.assistant import Answer, Claim, ResearchAssistant
+from labkit.services.mocks.documents import MaintenanceDocuments, SearchHit, SearchReply
+from labkit.services.mocks.mock import Attempt, MockService
+from labkit.services.mocks.parts import PartsAvailability, StockReply
 from labkit.services.registry import make_adapter, make_service, register_adapter, register_service
 
 if TYPE_CHECKING:
-    from labkit.services.http_server import HttpService, HttpServiceThread
+    from labkit.services.http.server import HttpService, HttpServiceThread
 
 __all__ = [
     "HEALTHY",
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:  # a type checker is to say that a name is unknown
 
     def __getattr__(name: str) -> Any:
         if name in ("HttpService", "HttpServiceThread"):
-            from labkit.services import http_server
+            from labkit.services.http import server as http_server
 
             return getattr(http_server, name)
         raise AttributeError(f"module 'labkit.services' has no attribute {name!r}")

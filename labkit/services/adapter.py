@@ -24,8 +24,8 @@ Both errors say in `retry_after` when to come again, where Retry-After does: in 
 answer's own Date, so that no clock of this machine is asked and none need be right.
 
 A service may close an idle connection just as the next request sets out on it. Such a request is repeated once on a
-fresh connection, before anybody hears of it; see `labkit.services.connections`. So a service that resets a connection
-without an answer may see one attempt more than there were calls.
+fresh connection, before anybody hears of it; see `labkit.services.http.connections`. So a service that resets a
+connection without an answer may see one attempt more than there were calls.
 
 Why httpx2 and not httpx. httpx 0.28.1 is of December 2024 and still the newest release that is not a preview; its issue
 tracker is closed. httpx2 is its continuation by the Pydantic team, API-compatible, with twenty-two releases in 2026
@@ -46,10 +46,10 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from labkit.errors import BusinessRejection, DependencyError, OverloadedError, RateLimitedError, ServiceError
-from labkit.services.assistant import Answer
 from labkit.services.checks import is_number, is_whole, shown
-from labkit.services.documents import SearchReply
-from labkit.services.parts import UNKNOWN_PART, StockReply, check_part
+from labkit.services.mocks.assistant import Answer
+from labkit.services.mocks.documents import SearchReply
+from labkit.services.mocks.parts import UNKNOWN_PART, StockReply, check_part
 
 if TYPE_CHECKING:
     import httpx2
@@ -229,7 +229,7 @@ class PartsAdapter:
 
             import httpx2
 
-            from labkit.services.connections import KeptConnections
+            from labkit.services.http.connections import KeptConnections
         except ImportError as error:
             raise ServiceError(
                 "PartsAdapter needs httpx2, which is not installed; "

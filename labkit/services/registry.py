@@ -8,13 +8,13 @@ from zlib import crc32
 
 from labkit.errors import ServiceError
 from labkit.services.adapter import InProcessAdapter, RaisingAdapter, SwallowingAdapter
-from labkit.services.assistant import ResearchAssistant
 from labkit.services.checks import hint, shown
-from labkit.services.documents import MaintenanceDocuments
-from labkit.services.faults import FaultPlan
-from labkit.services.latency import Latency
-from labkit.services.mock import MockService
-from labkit.services.parts import PartsAvailability
+from labkit.services.faults.latency import Latency
+from labkit.services.faults.plan import FaultPlan
+from labkit.services.mocks.assistant import ResearchAssistant
+from labkit.services.mocks.documents import MaintenanceDocuments
+from labkit.services.mocks.mock import MockService
+from labkit.services.mocks.parts import PartsAvailability
 from labkit.timing.clock import Clock
 
 __all__ = ["ServiceMaker", "check_settings", "make_adapter", "make_service", "register_adapter", "register_service"]

@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labkit.widgets.adapter import adapter_explorer
-    from labkit.widgets.budget import budget_explorer
-    from labkit.widgets.cancel import cancel_explorer
-    from labkit.widgets.fallback import fallback_explorer
-    from labkit.widgets.flow import FlowView, flow_view
-    from labkit.widgets.live import LiveView, live_view
-    from labkit.widgets.order import order_explorer
-    from labkit.widgets.outage import outage_explorer
-    from labkit.widgets.recovery import recovery_explorer
-    from labkit.widgets.scope import scope_explorer
-    from labkit.widgets.stepper import StateStepper, state_stepper
-    from labkit.widgets.stream import stream_explorer
-    from labkit.widgets.tradeoff import tradeoff_explorer
-    from labkit.widgets.window import window_explorer
+    from labkit.widgets.explorers.adapter import adapter_explorer
+    from labkit.widgets.explorers.budget import budget_explorer
+    from labkit.widgets.explorers.cancel import cancel_explorer
+    from labkit.widgets.explorers.fallback import fallback_explorer
+    from labkit.widgets.explorers.order import order_explorer
+    from labkit.widgets.explorers.outage import outage_explorer
+    from labkit.widgets.explorers.recovery import recovery_explorer
+    from labkit.widgets.explorers.scope import scope_explorer
+    from labkit.widgets.explorers.stream import stream_explorer
+    from labkit.widgets.explorers.tradeoff import tradeoff_explorer
+    from labkit.widgets.explorers.window import window_explorer
+    from labkit.widgets.flow.flow import FlowView, flow_view
+    from labkit.widgets.live.live import LiveView, live_view
+    from labkit.widgets.stepper.stepper import StateStepper, state_stepper
 
 __all__ = [
     "FlowView",
@@ -45,23 +45,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FlowView": "flow",
-    "LiveView": "live",
-    "StateStepper": "stepper",
-    "adapter_explorer": "adapter",
-    "budget_explorer": "budget",
-    "cancel_explorer": "cancel",
-    "fallback_explorer": "fallback",
-    "flow_view": "flow",
-    "live_view": "live",
-    "order_explorer": "order",
-    "outage_explorer": "outage",
-    "recovery_explorer": "recovery",
-    "scope_explorer": "scope",
-    "state_stepper": "stepper",
-    "stream_explorer": "stream",
-    "tradeoff_explorer": "tradeoff",
-    "window_explorer": "window",
+    "FlowView": "flow.flow",
+    "LiveView": "live.live",
+    "StateStepper": "stepper.stepper",
+    "adapter_explorer": "explorers.adapter",
+    "budget_explorer": "explorers.budget",
+    "cancel_explorer": "explorers.cancel",
+    "fallback_explorer": "explorers.fallback",
+    "flow_view": "flow.flow",
+    "live_view": "live.live",
+    "order_explorer": "explorers.order",
+    "outage_explorer": "explorers.outage",
+    "recovery_explorer": "explorers.recovery",
+    "scope_explorer": "explorers.scope",
+    "state_stepper": "stepper.stepper",
+    "stream_explorer": "explorers.stream",
+    "tradeoff_explorer": "explorers.tradeoff",
+    "window_explorer": "explorers.window",
 }
 
 

@@ -14,7 +14,6 @@ import logging
 import threading
 from base64 import b64encode
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 import anywidget
@@ -23,10 +22,9 @@ import traitlets
 from labkit.errors import LabkitError
 from labkit.plots import Picture
 
-__all__ = ["Stage", "StageModel", "page"]
+__all__ = ["Stage", "StageModel"]
 
 _logger = logging.getLogger(__name__)
-_HERE = Path(__file__).parent
 _SCALE = 1.5  # of the still picture, which notebooks store and IPython's history keeps, run for run
 
 
@@ -72,15 +70,6 @@ class _Gone:
 
     def close(self) -> None:
         """It is."""
-
-
-def page(name: str) -> tuple[str, str]:
-    """Return an explorer's script and style sheet: the base's, then its own, which lie beside this file."""
-    script, style = (
-        "\n".join((_HERE / f"{part}.{ending}").read_text("utf-8") for part in ("stage", name))
-        for ending in ("js", "css")
-    )
-    return script, style
 
 
 class _Cells:

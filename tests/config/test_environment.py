@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from labkit.config import load_stack_config
-from labkit.config.environment import expand
 from labkit.config.findings import Report
+from labkit.config.yaml.environment import expand
 from labkit.errors import ConfigError
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "toolkit_values.json").read_text(encoding="utf-8"))[

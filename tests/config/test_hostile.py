@@ -13,13 +13,13 @@ import yaml
 
 from labkit.config import load_stack_config
 from labkit.config.findings import Finding
-from labkit.config.loader import open_document
 from labkit.config.numbers import in_range, is_number, parse_number, plain_repr
+from labkit.config.yaml.loader import open_document
 from labkit.errors import ConfigError, MiddlewareError
 from labkit.scenario import load_scenario, run_scenario, scenario_names
-from labkit.scenario.arrivals import expected
-from labkit.scenario.loader import read_scenario
-from labkit.scenario.scenario import _library
+from labkit.scenario.spec.arrivals import expected
+from labkit.scenario.spec.model import _library
+from labkit.scenario.spec.reader import read_scenario
 
 NUMBERS = (
     *("9" * 309, "-" + "9" * 309, "9" * 5000, "0x" + "f" * 300, "0x" + "f" * 6000, "0" + "7" * 6000, "0b" + "1" * 1100),

@@ -15,7 +15,7 @@ from labkit.config import (
     check_stack,
     load_stack_config,
 )
-from labkit.config.models_leases import LeaseConfig, lease_types
+from labkit.config.models.leases import LeaseConfig, lease_types
 
 YAML = """
 middleware:

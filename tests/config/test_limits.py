@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from labkit.config import load_stack_config
-from labkit.config.document import MAX_DEPTH, MAX_NODES
 from labkit.config.findings import MAX_FINDINGS, Finding
-from labkit.config.loader import MAX_BYTES, UNREADABLE
+from labkit.config.yaml.document import MAX_DEPTH, MAX_NODES
+from labkit.config.yaml.loader import MAX_BYTES, UNREADABLE
 from labkit.errors import ConfigError
 
 NOT_UTF_8 = "the file is not UTF-8 text (it holds the byte"

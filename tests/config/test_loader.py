@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from labkit.config import Finding, load_stack_config
-from labkit.config.models import CircuitBreakerMiddlewareConfig, TimeoutMiddlewareConfig
+from labkit.config.models.middleware import CircuitBreakerMiddlewareConfig, TimeoutMiddlewareConfig
 from labkit.errors import ConfigError
 
 # Blocks of a file and, behind =====, the sentences about it. Read them as a learner would.

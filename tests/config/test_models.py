@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pydantic import Field, ValidationError
 
-import labkit.config.models as models
+import labkit.config.models.middleware as models
 from labkit.config import (
     CircuitBreakerMiddlewareConfig,
     FallbackMiddlewareConfig,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labkit
-from labkit.config.models import middleware_types
+from labkit.config.models.middleware import middleware_types
 from labkit.config.nearest import distance, nearest
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(labkit.__file__).parents[1])}

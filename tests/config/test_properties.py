@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from labkit.config import Finding, load_stack_config
-from labkit.config.models import middleware_types
+from labkit.config.models.middleware import middleware_types
 from labkit.errors import ConfigError
 
 SAME_EVERY_TIME = settings(

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from labkit.config import CircuitBreakerMiddlewareConfig, TimeoutMiddlewareConfig
+from labkit.conformance import replay_file
 from labkit.errors import CircuitBreakerOpenError
 from labkit.middleware import (
     CircuitBreakerMiddleware,
@@ -26,7 +27,6 @@ from labkit.middleware import (
     TimeoutMiddleware,
     validate_middleware,
 )
-from labkit.scenario import replay_file
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tools" / "record_conformance.py"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from labkit.cli import main
+from labkit.conformance import replay_file
 from labkit.errors import TraceFormatError
-from labkit.scenario import replay_file
 
 HERE = Path(__file__).parent
 FILES = {"steps.json": ("steps", 300), "scenarios.json": ("scenarios", 300), "hostile.json": ("scenarios", 60)}
@@ -241,7 +241,7 @@ def test_a_pipe_a_device_and_a_file_without_end(
         os.mkfifo(tmp_path / "pipe")
         assert refused(str(tmp_path / "pipe"), capsys) == ": this is a pipe, and a JSON file of traces is wanted"
         assert refused("/dev/zero", capsys) == ": this is a device, and a JSON file of traces is wanted"
-    monkeypatch.setattr("labkit.scenario.replay.MOST_BYTES", 1000)
+    monkeypatch.setattr("labkit.conformance.replay.MOST_BYTES", 1000)
     (tmp_path / "long.json").write_bytes(b"[" * 1001)
     assert refused(str(tmp_path / "long.json"), capsys).startswith(": the file has more than 1000 bytes")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from labkit.config import RetryBudgetMiddlewareConfig, RetryMiddlewareConfig, StackConfig
-from labkit.config.stack import FunctionConfig
+from labkit.config.models.stack import FunctionConfig
 from labkit.errors import DependencyError, MiddlewareError
 from labkit.middleware import RetryBudgetEvent, RetryBudgetMiddleware, RetryMiddleware, RetryReport, Stack
 

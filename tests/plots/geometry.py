@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from labkit.plots import Picture
-from labkit.plots.drawing import Area, Box, Disc, Line, Words
-from labkit.plots.style import width_of
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Words
+from labkit.plots.draw.style import width_of
 
 SLACK = 0.75  # pixels
 

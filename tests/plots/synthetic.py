@@ -6,7 +6,7 @@ import heapq
 from random import Random
 from typing import Any
 
-from labkit.scenario.trace import (
+from labkit.scenario.run.trace import (
     CALL_OUTCOMES,
     Attempts,
     Calls,

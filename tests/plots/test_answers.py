@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.plots import Picture
-from labkit.plots.answers import answers_timeline
-from labkit.plots.drawing import Box, Disc, Line
-from labkit.plots.style import MARKS
-from labkit.scenario.answers import Answers, ask
-from labkit.widgets.fallback import FallbackModel
+from labkit.plots.draw.shapes import Box, Disc, Line
+from labkit.plots.draw.style import MARKS
+from labkit.plots.runs.answers import answers_timeline
+from labkit.scenario.watch.answers import Answers, ask
+from labkit.widgets.explorers.fallback import FallbackModel
 from tests.plots import geometry
 
 KINDS = {

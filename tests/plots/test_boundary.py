@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from labkit.plots.boundary import Passage, boundary
-from labkit.plots.drawing import Box, Disc, Words
-from labkit.plots.style import STATES
+from labkit.plots.draw.shapes import Box, Disc, Words
+from labkit.plots.draw.style import STATES
+from labkit.plots.machines.boundary import Passage, boundary
 from tests.plots import geometry
 
 ROWS = [

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.plots import Picture, comparison, trace_timeline
-from labkit.plots.drawing import Box, Line
-from labkit.plots.style import LINES
+from labkit.plots.draw.shapes import Box, Line
+from labkit.plots.draw.style import LINES
 from tests.plots.geometry import outside, overlapping, texts, words_of
 from tests.plots.synthetic import MADE, outage
 

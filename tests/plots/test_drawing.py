@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from labkit.plots import Picture, beside
-from labkit.plots.drawing import Area, Box, Disc, Line, Words, arrow, mark, moved, wrap
-from labkit.plots.style import MARKS, PAPER, ramp_colour, width_of
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Words, arrow, mark, moved, wrap
+from labkit.plots.draw.style import MARKS, PAPER, ramp_colour, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 ORANGE = (0xC2, 0x4E, 0x00)

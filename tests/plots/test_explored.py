@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from labkit.plots import Picture
-from labkit.plots.drawing import Box, Disc, Line
-from labkit.plots.style import LINES, STATES
-from labkit.widgets.recovery import RecoveryModel
-from labkit.widgets.scope import ScopeModel
-from labkit.widgets.window import WindowModel
+from labkit.plots.draw.shapes import Box, Disc, Line
+from labkit.plots.draw.style import LINES, STATES
+from labkit.widgets.explorers.recovery import RecoveryModel
+from labkit.widgets.explorers.scope import ScopeModel
+from labkit.widgets.explorers.window import WindowModel
 from tests.plots.geometry import outside, overlapping, texts
 
 SETTINGS: list[tuple[type[Any], dict[str, Any]]] = [

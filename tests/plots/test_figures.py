@@ -23,9 +23,9 @@ from PIL import Image
 
 from labkit.errors import ConfigError
 from labkit.plots import attempts_per_second, house_style, latency_ecdf, sweep_lines, sweep_map
+from labkit.plots.draw.style import DARK, PAPER, RAMP, SERIES, contrast
 from labkit.plots.figures import figure_bytes, rc_params, sweep_figure
-from labkit.plots.style import DARK, PAPER, RAMP, SERIES, contrast
-from labkit.scenario.sweep import SweepTable
+from labkit.scenario.sweeps.sweep import SweepTable
 from tests.plots.synthetic import MADE, outage, trace
 
 ROWS = [
@@ -259,7 +259,7 @@ def test_names_at_the_ends_do_not_touch() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_style_is_the_house_s(dark: bool) -> None:
-    """Colours and type of a figure are those of labkit.plots.style, its ground is transparent, and nothing is left."""
+    """A figure has the house's colours and type and a transparent ground, and leaves nothing behind."""
     inks = DARK if dark else PAPER
     before = dict(matplotlib.rcParams)
     with house_style(dark=dark):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.plots import Picture, heat_map, sweep_line
-from labkit.plots.drawing import Area, Box, Disc, Line
-from labkit.plots.style import contrast, ramp_colour
+from labkit.plots.draw.shapes import Area, Box, Disc, Line
+from labkit.plots.draw.style import contrast, ramp_colour
 from tests.plots.geometry import outside, overlapping, texts, words_of
 
 WIDTHS = (860.0, 480.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from labkit.plots import Layer, Picture, onion
-from labkit.plots.drawing import Box, Disc, Line, Words
-from labkit.plots.onion import Lit
-from labkit.plots.style import MARKS
+from labkit.plots.draw.shapes import Box, Disc, Line, Words
+from labkit.plots.draw.style import MARKS
+from labkit.plots.machines.onion import Lit
 from tests.plots import geometry
 
 LAYERS = [

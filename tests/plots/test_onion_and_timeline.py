@@ -9,8 +9,8 @@ import pytest
 
 from labkit import PartsAvailability, Stack, VirtualClock, call_in_turn, call_timeline, load_stack_config
 from labkit.plots import Layer, Period, Picture, Span, layers_of, onion, timeline
-from labkit.plots.drawing import Box, Disc, Line, Words
-from labkit.plots.style import MARKS, STATES
+from labkit.plots.draw.shapes import Box, Disc, Line, Words
+from labkit.plots.draw.style import MARKS, STATES
 from tests.plots import geometry
 
 BREAKER = Layer("availability_breaker", "circuit_breaker", {"failure_threshold": 5})

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.plots import Picture, find_row, state_cards, state_diagram
-from labkit.plots.drawing import Box, Line, Words
-from labkit.plots.style import STATES, width_of
+from labkit.plots.draw.shapes import Box, Line, Words
+from labkit.plots.draw.style import STATES, width_of
 from labkit.policies import (
     Transition,
     bulkhead,

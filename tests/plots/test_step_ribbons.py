@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labkit.plots.step_ribbons import StepCell, step_ribbons
+from labkit.plots.machines.step_ribbons import StepCell, step_ribbons
 from tests.plots.geometry import outside, overlapping, texts
 
 STEPS = [("S", "arrives"), ("F", "arrives"), ("F", "failure"), ("30 s", "pass"), ("P", "arrives"), ("S", "cancel"),

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.plots import Picture
-from labkit.plots.drawing import Area, Box, Disc, Line
-from labkit.plots.stream import stream_timeline
-from labkit.plots.style import STATES
+from labkit.plots.draw.shapes import Area, Box, Disc, Line
+from labkit.plots.draw.style import STATES
+from labkit.plots.runs.streams import stream_timeline
 from tests.plots import geometry
 from tests.scenario.test_streams import followed, probed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.plots.style import (
+from labkit.plots.draw.style import (
     DARK,
     INKS,
     LINES,

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from labkit.plots import Picture, trace_timeline
-from labkit.plots.binned import axis_of, binned, round_step
-from labkit.plots.drawing import Area, Box, Line, Words
-from labkit.plots.style import LINES, MARKS, STATES
-from labkit.scenario.trace import FaultPeriod, Trace
+from labkit.plots.draw.shapes import Area, Box, Line, Words
+from labkit.plots.draw.style import LINES, MARKS, STATES
+from labkit.plots.runs.binned import axis_of, binned, round_step
+from labkit.scenario.run.trace import FaultPeriod, Trace
 from tests.plots.geometry import outside, overlapping, texts, words_of
 from tests.plots.synthetic import MADE, outage, trace
 

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.plots import Picture
-from labkit.plots.drawing import Area, Line
-from labkit.plots.work import work_timeline
+from labkit.plots.draw.shapes import Area, Line
+from labkit.plots.runs.workers import work_timeline
 from labkit.scenario import Trace, run_scenario
-from labkit.scenario.work import work
+from labkit.scenario.read.workers import work
 from tests.plots import geometry
 from tests.scenario.test_work import BASE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labkit.scenario import load_scenario, metrics, run_scenario
-from labkit.scenario.answers import KINDS, ask
+from labkit.scenario.watch.answers import KINDS, ask
 
 CHECK_5 = load_scenario("check-5-unavailable")
 SCOPE = load_scenario("scope-tool-or-assistant")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.scenario.arrivals import arrivals, expected, merged
-from labkit.scenario.scenario import Load
+from labkit.scenario.spec.arrivals import arrivals, expected, merged
+from labkit.scenario.spec.model import Load
 
 
 def load(**fields: object) -> Load:

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-import labkit.scenario.loader as loader
+import labkit.scenario.spec.reader as loader
 from labkit.errors import ConfigError
 from labkit.scenario import load_scenario, run_scenario, scenario_names
-from labkit.scenario.bounds import CHUNKS, MOST, Bound, most_of
+from labkit.scenario.spec.bounds import CHUNKS, MOST, Bound, most_of
 from labkit.services import make_service
 from labkit.timing import VirtualClock
 

@@ -12,7 +12,7 @@ import pytest
 
 from labkit.errors import ConfigError
 from labkit.scenario import Trace, load_scenario, run_scenario
-from labkit.scenario.trace import (
+from labkit.scenario.run.trace import (
     ATTEMPT_OUTCOMES,
     CALL_OUTCOMES,
     PROBE_OUTCOMES,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from labkit.scenario import load_scenario, run_scenario
-from labkit.scenario.counts import Counted, run_counted
+from labkit.scenario.watch.breaker_counts import Counted, run_counted
 
 WINDOW = {"_type": "window_circuit_breaker", "open_duration": 4}
 INTERVAL = {**WINDOW, "failure_threshold": 6, "interval": 8}

@@ -10,7 +10,7 @@ import pytest
 
 from labkit.errors import ConfigError
 from labkit.scenario import Scenario, Trace, load_scenario, run_scenario, scenario_names
-from labkit.scenario.flow import (
+from labkit.scenario.read.journeys import (
     ANSWERED,
     ARRIVES,
     BEGINS,
@@ -28,7 +28,7 @@ from labkit.scenario.flow import (
     journey_of,
     limit_place,
 )
-from labkit.scenario.trace import STATES
+from labkit.scenario.run.trace import STATES
 
 OUTAGE = """\
 scenario: {title: An outage, duration: 40, drain: 10, seed: 7, replicas: 4}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from labkit.config.loader import open_document, read_stack_config
+from labkit.config.yaml.loader import open_document, read_stack_config
 from labkit.errors import ConfigError
 from labkit.scenario import METRICS, Scenario, Trace, load_scenario, metrics, run_scenario, scenario_names
-from labkit.scenario.loader import SECTIONS
-from labkit.scenario.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS
+from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS
+from labkit.scenario.spec.reader import SECTIONS
 
 LIBRARY = Path(str(files("labkit.scenario"))) / "library"
 ENDS = ("succeeded", "failed", "cancelled", "rejected", "unavailable", "unfinished")

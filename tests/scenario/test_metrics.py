@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from labkit.scenario.metrics import METRICS, metrics
-from labkit.scenario.trace import (
+from labkit.scenario.read.metrics import METRICS, metrics
+from labkit.scenario.run.trace import (
     ATTEMPT_OUTCOMES,
     CALL_OUTCOMES,
     PROBE_OUTCOMES,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.scenario import load_scenario, run_scenario
-from labkit.scenario.patterns import capacity_back, evenly, failing
+from labkit.scenario.spec.patterns import capacity_back, evenly, failing
 
 TEXT = """\
 scenario: {title: A pattern, duration: 60, seed: 1}

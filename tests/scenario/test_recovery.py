@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from labkit.scenario import load_scenario, run_scenario
-from labkit.scenario.recovery import repair_of, turns_after, workers_over_time
+from labkit.scenario.read.recovery import repair_of, turns_after, workers_over_time
 
 STEPS = [
     {"from": 5, "to": 12, "fault": "error"},

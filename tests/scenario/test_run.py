@@ -15,7 +15,7 @@ from labkit.errors import RunTooLargeError
 from labkit.scenario import arrivals as arrivals_module
 from labkit.scenario import load_scenario, metrics, run_scenario
 from labkit.scenario import run as run_module
-from labkit.scenario.trace import CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS, STATES
+from labkit.scenario.run.trace import CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS, STATES
 
 
 def outcomes(trace: Any) -> list[str]:
@@ -206,7 +206,7 @@ def test_a_run_that_grows_beyond_all_bounds_is_ended(
 
 def test_a_trace_is_the_same_json_in_pieces(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pieces that are written are what the whole would be."""
-    monkeypatch.setattr("labkit.scenario.trace._BLOCK", 7)
+    monkeypatch.setattr("labkit.scenario.run.trace._BLOCK", 7)
     trace = run_scenario(small())
     assert "".join(trace.to_json()) == json.dumps(trace.to_dict())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labkit.scenario import load_scenario, metrics, run_scenario
-from labkit.scenario.scopes import Scope, bills, closed_too_early, scopes_of
+from labkit.scenario.read.scopes import Scope, bills, closed_too_early, scopes_of
 
 
 def test_functions_of_one_name_and_breaker_share_a_state() -> None:

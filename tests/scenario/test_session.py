@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labkit.errors import ConfigError
-from labkit.scenario import BreakerSession, Step
+from labkit.session import BreakerSession, Step
 
 
 def played(script: str, **config: float) -> Step:

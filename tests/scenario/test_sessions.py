@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.errors import ClockError, ConfigError
-from labkit.scenario import BreakerSession
-from labkit.scenario.sessions import Action, BreakerSessions, Round, scripts, side_by_side
+from labkit.session import BreakerSession
+from labkit.session.side_by_side import Action, BreakerSessions, Round, scripts, side_by_side
 
 CONFIGS = [
     {"failure_threshold": 1, "cooldown_period": 30.0},

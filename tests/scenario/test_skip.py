@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.scenario import Scenario, Trace, load_scenario, run_scenario, scenario_names
-from labkit.scenario.skip import SkipAhead
-from labkit.scenario.trace import REJECTION_REASONS
+from labkit.scenario.run.skip import SkipAhead
+from labkit.scenario.run.trace import REJECTION_REASONS
 
 EVERY = [
     name if variant is None else f"{name}:{variant}"

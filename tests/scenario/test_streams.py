@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.scenario import load_scenario, run_scenario
-from labkit.scenario.streams import Followed, follow_streams
+from labkit.scenario.watch.streams import Followed, follow_streams
 
 STREAM = """\
 scenario: {title: One stream, duration: 12, drain: 300, seed: 4}

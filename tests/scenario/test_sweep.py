@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.errors import ConfigError, LabkitError
-from labkit.scenario import SweepTable, metrics, run_scenario, sweep, workers
-from labkit.scenario.grid import parse_seeds, parse_vary, values_of
-from labkit.scenario.sweep import digest
+from labkit.scenario import SweepTable, metrics, run_scenario, sweep
+from labkit.scenario.sweeps import jobs as workers
+from labkit.scenario.sweeps.grid import parse_seeds, parse_vary, values_of
+from labkit.scenario.sweeps.sweep import digest
 
 VARY = {"failure_threshold": "1..3", "cooldown_period": [2, 4]}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.scenario.work import KINDS, Work, work
+from labkit.scenario.read.workers import KINDS, Work, work
 
 STORM = """\
 scenario: {title: Retries, duration: 30, drain: 10, seed: 1}

@@ -26,7 +26,7 @@ from labkit.services import (
     PartsAvailability,
     SwallowingAdapter,
 )
-from labkit.services.parts import SITES
+from labkit.services.mocks.parts import SITES
 
 GOOD = {"status": "ok", "part": "HX-2040", "quantity": 3, "site": None, "sites": {"Hill plant": 3}, "as_of": 1.5}
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from labkit.errors import DependencyError, ServiceError
 from labkit.services import Fault, InProcessAdapter, MaintenanceDocuments, SearchReply
-from labkit.services.documents import DOCUMENTS, MOST_HITS, search
-from labkit.services.parts import CATALOGUE
+from labkit.services.mocks.documents import DOCUMENTS, MOST_HITS, search
+from labkit.services.mocks.parts import CATALOGUE
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 from labkit.errors import ServiceError
 from labkit.services import Fault, FaultKind, FaultPlan, HttpService, HttpServiceThread, PartsAdapter, Window
-from labkit.services.parts import SITES
+from labkit.services.mocks.parts import SITES
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.services import HttpService
-from labkit.services.http_server import _Connection
+from labkit.services.http.server import _Connection
 
 METHODS = ["GET", "GET", "HEAD", "PUT", "PUT", "DELETE", "POST", "OPTIONS", "CONNECT", "TRACE", "get", "M" * 99]
 TARGETS = [

@@ -12,7 +12,7 @@ import pytest
 
 from labkit.errors import DeadlockError, DependencyError, ServiceError
 from labkit.services import Fault, FaultPlan, Latency, PartsAvailability, StockReply, Window
-from labkit.services.parts import CATALOGUE, SITES
+from labkit.services.mocks.parts import CATALOGUE, SITES
 
 
 async def read(stream):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from labkit.widgets.controls import Choice, Control, Order, Range, Span, Switch
-from labkit.widgets.explorer_model import ExplorerModel
+from labkit.widgets.explorer.controls import Choice, Control, Order, Range, Span, Switch
+from labkit.widgets.explorer.model import ExplorerModel
 
 __all__ = ["legal_settings", "legal_value"]
 

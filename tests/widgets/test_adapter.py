@@ -8,7 +8,7 @@ import pytest
 
 from labkit import adapter_explorer, load_scenario, run_scenario
 from labkit.errors import LabkitError
-from labkit.widgets.adapter import AdapterModel
+from labkit.widgets.explorers.adapter import AdapterModel
 
 ADAPTERS = ("in_process", "swallowing", "raise_business", "none")
 VALUE = ""

@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.budget import BudgetModel
+from labkit.widgets.explorers.budget import BudgetModel
 
 
 def moved(**values: Any) -> BudgetModel:

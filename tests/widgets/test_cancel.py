@@ -9,7 +9,7 @@ import pytest
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, metrics, run_scenario
 from labkit.widgets import cancel_explorer
-from labkit.widgets.cancel import CancelModel
+from labkit.widgets.explorers.cancel import CancelModel
 
 TRIES = {label: {**CancelModel.defaults, **changes} for label, changes in CancelModel.tries}
 BYSTANDER = TRIES["A cancelled bystander"]

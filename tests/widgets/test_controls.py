@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labkit.widgets.controls import Choice, Control, Order, Range, Span, Switch
+from labkit.widgets.explorer.controls import Choice, Control, Order, Range, Span, Switch
 
 WHOLE = Range("threshold", "failure_threshold", least=1, most=30, whole=True)
 SECONDS = Range("limit", "timeout", least=0.5, most=10, step=0.5, unit="s", none="none")

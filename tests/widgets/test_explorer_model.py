@@ -10,7 +10,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.explorer_model import ExplorerModel
+from labkit.widgets.explorer.model import ExplorerModel
 from tests.widgets.tiny import Tiny
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from labkit.widgets.explorer import Explorer
-from labkit.widgets.outage import OutageModel
+from labkit.widgets.explorer.explorer import Explorer
+from labkit.widgets.explorers.outage import OutageModel
 from tests.widgets.kernels import Kernel, answers, comm_of, views
 from tests.widgets.tiny import Tiny
 
@@ -89,7 +89,7 @@ def test_a_press_that_comes_when_it_is_closed_is_lost_in_peace() -> None:
 MAKE = "from labkit import outage_explorer\nexplorer = outage_explorer()\nexplorer\n"
 SLOW = """
 import threading, time
-from labkit.widgets import explorer_model
+from labkit.widgets.explorer import model as explorer_model
 run = explorer_model.run_scenario
 def slowly(scenario):
     ran.append(threading.current_thread() is threading.main_thread())

@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.fallback import FallbackModel
+from labkit.widgets.explorers.fallback import FallbackModel
 
 
 def moved(**values: Any) -> FallbackModel:

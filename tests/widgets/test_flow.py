@@ -14,11 +14,11 @@ from PIL import Image
 
 import labkit
 from labkit.errors import LabkitError
-from labkit.plots.style import MARKS, STATES
+from labkit.plots.draw.style import MARKS, STATES
 from labkit.scenario import load_scenario, run_scenario
-from labkit.scenario.flow import ENDS, EVENTS
-from labkit.widgets.flow import FlowView, flow_page, flow_view
-from labkit.widgets.flow_model import FlowModel
+from labkit.scenario.read.journeys import ENDS, EVENTS
+from labkit.widgets.flow.flow import FlowView, flow_page, flow_view
+from labkit.widgets.flow.model import FlowModel
 
 TEXT = """\
 scenario: {title: A short outage, duration: 20, drain: 5, seed: 3}
@@ -171,7 +171,7 @@ def test_a_closed_playback_lets_go() -> None:
 def test_labkit_hands_it_on_with_its_files() -> None:
     """`from labkit import flow_view` works, and its page has the stage's script before its own."""
     assert labkit.flow_view is flow_view
-    script, style = flow_page("flow_page", "flowPage")
+    script, style = flow_page("flow/flow_page", "flowPage")
     assert script.index("function stage(") < script.index("function theatre(") < script.index("function flowPage(")
     assert FlowView._esm
     assert ".labkit-stage" in style

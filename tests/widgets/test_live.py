@@ -15,12 +15,12 @@ import pytest
 import labkit
 from labkit.config import load_stack_config
 from labkit.errors import LabkitError, ServiceError
-from labkit.scenario.flow import ARRIVES, BEGINS, ENDS, ENDS_, FAILS, RUNS_OUT, TURNED_AWAY
-from labkit.scenario.trace import STATES
-from labkit.widgets import live_run
+from labkit.scenario.read.journeys import ARRIVES, BEGINS, ENDS, ENDS_, FAILS, RUNS_OUT, TURNED_AWAY
+from labkit.scenario.run.trace import STATES
+from labkit.scenario.watch import live as live_run
 from labkit.widgets import stage as stages
-from labkit.widgets.live import LiveView, live_view
-from labkit.widgets.live_model import FAULTS, LiveModel
+from labkit.widgets.live.live import LiveView, live_view
+from labkit.widgets.live.model import FAULTS, LiveModel
 from labkit.widgets.stage import Stage
 
 QUICK: dict[str, Any] = {

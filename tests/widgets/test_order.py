@@ -9,8 +9,8 @@ import pytest
 
 from labkit import load_scenario, order_explorer, run_scenario
 from labkit.errors import LabkitError
-from labkit.plots.drawing import Words
-from labkit.widgets.order import OrderModel
+from labkit.plots.draw.shapes import Words
+from labkit.widgets.explorers.order import OrderModel
 
 
 def moved(model: OrderModel, **values: Any) -> dict[str, Any]:

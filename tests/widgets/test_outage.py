@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.outage import OutageModel
+from labkit.widgets.explorers.outage import OutageModel
 
 BEFORE = OutageModel()
 

@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.recovery import RecoveryModel
+from labkit.widgets.explorers.recovery import RecoveryModel
 
 
 def test_restored_traffic_trips_it_again() -> None:

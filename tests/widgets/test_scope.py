@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.scope import ScopeModel
+from labkit.widgets.explorers.scope import ScopeModel
 
 DOCUMENTS, PARTS = "maintenance_documents", "parts_availability"
 

@@ -18,9 +18,9 @@ from PIL import Image
 import labkit
 from labkit.errors import ClockError
 from labkit.plots import Picture
+from labkit.widgets import StateStepper, state_stepper
 from labkit.widgets import stage as stages
-from labkit.widgets import state_stepper
-from labkit.widgets.stage import Stage, page
+from labkit.widgets.stage import Stage
 
 CALL = {"do": "call"}
 
@@ -227,7 +227,7 @@ def test_bad_settings_are_refused_at_once() -> None:
 
 def test_the_page_s_files_travel_with_the_package() -> None:
     """The script and the style sheet are found beside the module, the base's part first."""
-    script, style = page("stepper")
+    script, style = StateStepper._esm, StateStepper._css
     assert script.index("function stage(") < script.index("export default")
     assert style.index(".labkit {") < style.index(".labkit-question")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.errors import ConfigError
-from labkit.widgets.stepper_model import StepperModel
-from labkit.widgets.stepper_rows import TABLES, row_of
+from labkit.widgets.stepper.model import StepperModel
+from labkit.widgets.stepper.rows import TABLES, row_of
 
 CONFIG = {"failure_threshold": 1, "cooldown_period": 30.0}
 WINDOW = {"_type": "window_circuit_breaker", "failure_threshold": 2, "interval": 60.0, "open_duration": 30.0}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.policies.circuit_breaker import TRANSITIONS
-from labkit.widgets.stepper_model import StepperModel, row_of
+from labkit.widgets.stepper.model import StepperModel, row_of
 
 CONFIG = {"failure_threshold": 2, "cooldown_period": 30.0, "half_open_success_threshold": 2}
 CALL = {"do": "call"}

@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.stream import StreamModel
+from labkit.widgets.explorers.stream import StreamModel
 
 
 def facts(model: StreamModel) -> dict[str, str]:

@@ -8,8 +8,8 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, metrics, run_scenario, sweep
-from labkit.widgets.explorer import Explorer
-from labkit.widgets.tradeoff import COOLDOWNS, MEASURES, THRESHOLDS, TradeoffModel
+from labkit.widgets.explorer.explorer import Explorer
+from labkit.widgets.explorers.tradeoff import COOLDOWNS, MEASURES, THRESHOLDS, TradeoffModel
 
 MANY = len(THRESHOLDS) * len(COOLDOWNS)
 

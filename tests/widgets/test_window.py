@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import LabkitError
 from labkit.scenario import load_scenario, run_scenario
-from labkit.widgets.window import WindowModel
+from labkit.widgets.explorers.window import WindowModel
 
 BREAKERS = ("in_a_row", "per_interval", "by_rate")
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from labkit.errors import LabkitError
 from labkit.plots import trace_timeline
-from labkit.widgets.controls import Control, Range, Switch
-from labkit.widgets.explorer_model import ExplorerModel, Question, Run, Shown
+from labkit.widgets.explorer.controls import Control, Range, Switch
+from labkit.widgets.explorer.model import ExplorerModel, Question, Run, Shown
 
 BASE = """\
 scenario: {title: Tiny, duration: 20, drain: 5, seed: 3}

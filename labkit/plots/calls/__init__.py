@@ -1,0 +1,1 @@
+"""Pictures of a handful of calls."""

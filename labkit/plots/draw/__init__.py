@@ -1,0 +1,1 @@
+"""Shapes and style, and the writers that turn a picture into SVG or PNG."""

@@ -1,0 +1,1 @@
+"""Pictures of whole runs, read off a trace."""

@@ -1,0 +1,1 @@
+"""What a trace says: numbers, a story, workers, recovery, scopes, journeys. From the trace alone."""

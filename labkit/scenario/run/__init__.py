@@ -1,0 +1,1 @@
+"""Runs a scenario in virtual time, into a trace."""

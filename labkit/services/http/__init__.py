@@ -1,0 +1,1 @@
+"""The mock service behind real HTTP, on this machine only."""

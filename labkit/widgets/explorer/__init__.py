@@ -1,0 +1,1 @@
+"""What all explorers share: the model, the controls, the page."""

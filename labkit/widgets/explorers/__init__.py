@@ -1,0 +1,1 @@
+"""The explorers, a module each."""

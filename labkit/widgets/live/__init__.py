@@ -1,0 +1,1 @@
+"""A stack that runs now, on the stage of the playback."""
