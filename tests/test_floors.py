@@ -44,10 +44,10 @@ def test_the_command_line_loads_only_what_a_command_needs(module: str) -> None:
 EXPLORERS = """
 from importlib import import_module
 from pkgutil import iter_modules
-import labkit.widgets
+import labkit.widgets.explorers
 from labkit.widgets.explorer.model import ExplorerModel
-for one in iter_modules(labkit.widgets.__path__):
-    import_module(f"labkit.widgets.{one.name}")
+for one in iter_modules(labkit.widgets.explorers.__path__):
+    import_module(f"labkit.widgets.explorers.{one.name}")
 drawn = 0
 for model in ExplorerModel.__subclasses__():
     made = model()

@@ -30,7 +30,7 @@ limits = [TimeoutMiddlewareConfig(timeout=2.0), RetryMiddlewareConfig(attempts=2
 error: labkit.LabkitError = labkit.LeaseError("away")
 reveal_type(CircuitBreakerMiddlewareConfig(failure_threshold=2).cooldown_period)
 reveal_type(metrics(trace))
-reveal_type(story(trace))
+reveal_type(story(trace, metrics(trace)))
 reveal_type(labkit.sweep)
 """
 

@@ -98,7 +98,7 @@ def test_more_connections_than_descriptors_are_one_line(spare):
     """With 64 file descriptors, 150 connections bring one line on stderr; those that wait are served in the end."""
     limited = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); import labkit.cli;"
-        f"from labkit.services import http_server; http_server.SPARE_FILES = {spare};"
+        f"from labkit.services.http import server; server.SPARE_FILES = {spare};"
         "sys.exit(labkit.cli.main(['serve', '--port', '0']))"
     )
     with serving(command=[sys.executable, "-c", limited]) as process:

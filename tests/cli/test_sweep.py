@@ -152,7 +152,7 @@ def test_the_first_ctrl_c_lets_a_run_end_and_the_second_does_not(
     times: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One Ctrl-C in the middle of a run keeps that run's result, two in it lose it; each says how far it came."""
-    from labkit.scenario import run as made
+    from labkit.scenario.run import runner as made
 
     real = made.run_scenario
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.errors import RunTooLargeError
-from labkit.scenario import arrivals as arrivals_module
 from labkit.scenario import load_scenario, metrics, run_scenario
-from labkit.scenario import run as run_module
+from labkit.scenario.run import runner as run_module
 from labkit.scenario.run.trace import CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS, STATES
+from labkit.scenario.spec import arrivals as arrivals_module
 
 
 def outcomes(trace: Any) -> list[str]:
