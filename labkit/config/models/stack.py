@@ -96,13 +96,13 @@ class StackConfig:
     def layers_of(self, function: str) -> dict[str, MiddlewareConfig]:
         """Return the middleware that acts around a function, by name, outermost first.
 
-                One that is not `enabled` is left out; one that is listed twice acts once, at its first place.
+        One that is not `enabled` is left out; one that is listed twice acts once, at its first place.
 
-                        >>> from labkit.config.models.middleware import TimeoutMiddlewareConfig
-                >>> long, off = TimeoutMiddlewareConfig(timeout=9), TimeoutMiddlewareConfig(timeout=1, enabled=False)
-                >>> limits = {"long": long, "off": off}
-                        >>> list(StackConfig(limits, {"parts": FunctionConfig("parts", ["off", "long", "long"])}).layers_of("parts"))
-                ['long']
+        >>> from labkit.config.models.middleware import TimeoutMiddlewareConfig
+        >>> long, off = TimeoutMiddlewareConfig(timeout=9), TimeoutMiddlewareConfig(timeout=1, enabled=False)
+        >>> limits = {"long": long, "off": off}
+        >>> list(StackConfig(limits, {"parts": FunctionConfig("parts", ["off", "long", "long"])}).layers_of("parts"))
+        ['long']
         """
         listed = {name: self.middleware[name] for name in self.functions[function].middleware}
         return {name: one for name, one in listed.items() if one.enabled}
