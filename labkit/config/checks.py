@@ -114,7 +114,7 @@ def check_readers(config: StackConfig, calls: Iterable[tuple[str, bool]]) -> lis
 
     >>> stack = StackConfig({"b": CircuitBreakerMiddlewareConfig()}, {"parts": FunctionConfig("service", ["b"])})
     >>> print(*check_readers(stack, [("parts", True)]))
-    the breaker 'b' (circuit_breaker) of 'parts' sees nothing but streams that their readers leave early, and it counts those neither way: once it is open it stays HALF_OPEN, as no probe succeeds; let some be read to their end
+    warning: the breaker 'b' (circuit_breaker) of 'parts' sees nothing but streams that their readers leave early, and it counts those neither way: once it is open it stays HALF_OPEN, as no probe succeeds; let some be read to their end
     """  # noqa: E501 - one sentence
     report = Report(config.source)
     left: dict[tuple[str, str], list[bool]] = {}

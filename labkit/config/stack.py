@@ -99,7 +99,8 @@ class StackConfig:
         One that is not `enabled` is left out; one that is listed twice acts once, at its first place.
 
         >>> from labkit.config.models import TimeoutMiddlewareConfig
-        >>> limits = {"long": TimeoutMiddlewareConfig(), "off": TimeoutMiddlewareConfig(enabled=False)}
+        >>> long, off = TimeoutMiddlewareConfig(timeout=9), TimeoutMiddlewareConfig(timeout=1, enabled=False)
+        >>> limits = {"long": long, "off": off}
         >>> list(StackConfig(limits, {"parts": FunctionConfig("parts", ["off", "long", "long"])}).layers_of("parts"))
         ['long']
         """
