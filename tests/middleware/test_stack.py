@@ -18,7 +18,8 @@ from labkit.config import (
     TimeoutMiddlewareConfig,
 )
 from labkit.errors import MiddlewareError
-from labkit.middleware import Stack, Unavailable
+from labkit.middleware import FunctionMiddleware, InvocationContext, Stack, Unavailable
+from labkit.middleware.stack import _TYPES
 from labkit.policies import CircuitBreakerState
 from labkit.timing import VirtualClock
 
@@ -90,6 +91,34 @@ def test_one_name_is_one_instance(bench: Any) -> None:
     bench.run(main())
     breaker: Any = stack.middleware["breaker"]
     assert (breaker.snapshot("parts").failures, breaker.snapshot("documents").failures) == (5, 1)
+
+
+def test_a_stack_says_which_layers_act_and_under_which_name(bench: Any) -> None:
+    """What is off is no layer, and what is listed twice is one, at its first place."""
+    config = lesson(parts=["limit", "breaker", "again", "breaker"])
+    config.functions["parts"].settings["context_name"] = "warehouse"
+    config.middleware["limit"].enabled = False
+    stack = Stack(config, {"service": only_call}, bench.clock)
+    assert list(stack.layers_of("parts")) == list(config.layers_of("parts")) == ["breaker", "again"]
+    assert list(stack.breakers_of("parts")) == ["breaker"]
+    assert stack.target_of("parts") == stack.context_of("parts").name == "warehouse"
+
+
+def test_a_registered_type_that_is_switched_off_does_not_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`enabled: false` holds for every type: one of somebody's own need not look at it."""
+
+    class Refusing(FunctionMiddleware):
+        """It would be noticed."""
+
+        async def pre_invoke(self, context: InvocationContext) -> None:
+            """Refuses every call."""
+            raise AssertionError("it is switched off")
+
+    monkeypatch.setitem(_TYPES, "timeout", lambda config, *, clock: Refusing())
+    config = lesson(parts=["limit"])
+    config.middleware["limit"].enabled = False
+    stack = Stack(config, {"service": only_call}, bench.clock)
+    assert bench.run(stack.call("parts", 1)) == ("function", 1)
 
 
 @pytest.mark.parametrize("listed", [[], ["breaker", "limit", "again"]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from labkit.scenario import Scenario, Trace, load_scenario, run_scenario, scenario_names
@@ -150,6 +150,11 @@ ANY_LIST = st.sampled_from(LISTS) | st.lists(st.sampled_from(NAMES), max_size=5)
 )
 
 
+@example(  # when the run is over, a hanging call holds the one worker, and others wait for it
+    replicas=2, threshold=2, cooldown=0.5, probes=2, hold=60.0, fault="hang", rate=0.3, window=(6, 1),
+    latency="{distribution: lognormal, median: 0.2}", workers=1, lists=("[again, guarded, limit]", "[leased]"),
+    off=frozenset(), budget=(0.1, 1, "0"), arrivals="poisson", patience=None, context="null", adapter="none", seed=0,
+)  # fmt: skip
 @settings(max_examples=150)
 @given(
     replicas=st.integers(1, 3),

@@ -38,7 +38,7 @@ def _number(control: Range | Span, draw: Random) -> float:
     if kind == 1:
         steps = round((control.most - control.least) / control.step)
         return min(control.most, round(control.least + draw.randint(0, steps) * control.step, 9))
-    return round(draw.uniform(control.least, control.most), draw.randint(1, 6))
+    return max(control.least, round(draw.uniform(control.least, control.most), draw.randint(1, 6)))
 
 
 def legal_settings(model: type[ExplorerModel], draw: Random) -> dict[str, Any]:

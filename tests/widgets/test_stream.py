@@ -128,3 +128,8 @@ def test_a_narrow_page_gets_a_narrow_picture() -> None:
     assert 'viewBox="0 0 480 ' in model.view()["narrow"]
     assert model.shown.narrow is not None
     assert model.shown.narrow.alt == wide.alt
+
+
+def test_a_chunk_delay_of_many_places_is_a_run() -> None:
+    """A delay that was typed with more places than a slider has is run, with the longest chunk no shorter than it."""
+    assert facts(StreamModel(chunk_delay=0.12344, uneven=0.0))["chunks"] == "4 of 4"

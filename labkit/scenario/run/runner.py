@@ -280,6 +280,7 @@ class _Run:
                         raise
         until = now()
         self.over = True  # what is still going on is ended now, and that is nobody's giving up
+        self.recorder.cut_off()
         return until
 
     def _request_of(self, load: Load, stack: Callers) -> Callable[[int], Coroutine[Any, Any, None]]:
@@ -432,7 +433,7 @@ class _Run:
                 memoryview(bytes(self.useful)),
                 memoryview(bytes(self.invented)),
             ),
-            attempts=recorder.attempts(self.replica, lambda share: self._tell(_PLAYED, 0.97, share)),
+            attempts=recorder.attempts(self.replica, until, lambda share: self._tell(_PLAYED, 0.97, share)),
             probes=recorder.probes(),
             rejections=recorder.rejections(lambda share: self._tell(0.97, 1.0, share)),
             transitions=recorder.transitions(),
@@ -531,6 +532,7 @@ class _Recorder:
         self.flying: dict[tuple[int, int, int, int], int] = {}  # middleware, target, replica, call: row
         self.rejection_columns: list[array[Any]] = [array(code) for code in "dHHHiB"]
         self._transitions: list[array[Any]] = [array(code) for code in "dHHHB"]
+        self._whole = 0  # how many attempts had been heard of when the run was over
 
     def follow_service(self, service: Any, number: int) -> None:
         """Hear of each attempt at its end, in its own task."""
@@ -603,8 +605,20 @@ class _Recorder:
 
         middleware.listen(hear, traffic=False)
 
-    def attempts(self, replica_of: array[int], told: Progress) -> Attempts:
-        """The attempts, in the order in which they arrived."""
+    def cut_off(self) -> None:
+        """The run is over: the attempts that are heard of from now on were ended by that alone."""
+        self._whole = len(self.attempt_columns[0])
+
+    def attempts(self, replica_of: array[int], until: float, told: Progress) -> Attempts:
+        """The attempts, in the order in which they arrived.
+
+        As the run is taken down, workers are handed on to those who wait and are to be ended as well. Nobody was served
+        by that, and to whom it happens is a matter of the order in which tasks are cancelled.
+        """
+        times_served = self.attempt_columns[3]
+        for row in range(self._whole, len(times_served)):
+            if times_served[row] >= until:
+                times_served[row] = nan
         call, place, start, served, end, outcome = _sorted(self.attempt_columns, 2, 0, told)
         if min(call, default=-1) >= 0:  # mostly
             replica = array("H", map(replica_of.__getitem__, call))

@@ -92,7 +92,7 @@ class StreamModel(ExplorerModel):
         values = self.values(settings)
         least = settings["chunk_delay"]
         values["services.parts_availability.latency.low"] = least
-        values["services.parts_availability.latency.high"] = round(least + settings["uneven"], 3)
+        values["services.parts_availability.latency.high"] = max(least, round(least + settings["uneven"], 3))
         values["workload.0.at"] = _EARLIER[settings["call"]]
         if settings["timeout"] is None:
             values["functions.parts_availability.middleware"] = "[breaker]"
