@@ -223,8 +223,9 @@ def ensure(venv: str, python: Python | None = None) -> None:
     pinned = {"lock": digest(LOCK), "venv": venv}
     made = "half_made" not in stamp and all(stamp.get(key) == value for key, value in pinned.items())
     if made and ask(bin_of(venv, "python")) is not None:
-        chosen = os.environ.get("PYTHON") if python is None else None
-        if chosen is None or stamp.get("base") == find_python().base:
+        chosen = find_python() if python is None and os.environ.get("PYTHON") else None
+        # Two of a system's Pythons stand in one folder: only their versions tell them apart.
+        if chosen is None or (stamp.get("base"), stamp.get("python")) == (chosen.base, dotted(chosen.version)):
             if stamp.get("pyproject") != digest(PYPROJECT):
                 install_labkit(venv)
                 write_stamp(venv, dict(stamp, pyproject=digest(PYPROJECT)))

@@ -201,12 +201,15 @@ def test_a_moved_checkout_makes_it_anew(installation: Installation, tmp_path: Pa
     assert installation.run() == ALL
 
 
-def test_another_python_makes_it_anew(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYTHON=... that names another installation than the environment's is obeyed."""
+@pytest.mark.parametrize(("version", "base"), [((3, 13, 0), "/other"), ((3, 13, 0), "/base"), ((3, 12, 1), "/other")])
+def test_another_python_makes_it_anew(
+    version: tuple[int, ...], base: str, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHON=... that names another Python than the environment's is obeyed, in the same folder too (as /usr/bin's)."""
     installation.run()
     monkeypatch.setenv("PYTHON", "python3.13")
     assert installation.run() == []
-    monkeypatch.setattr(bootstrap, "ask", lambda command: Python(command, (3, 13, 0), "/other", True))
+    monkeypatch.setattr(bootstrap, "ask", lambda command: Python(command, version, base, True))
     assert installation.run() == ALL
 
 
