@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__
-from labkit.cli.course import DEFAULT_FOLDER, PRIVATE, START, course_files, lay_out, resolve_folder
+from labkit.cli.course import (
+    DEFAULT_FOLDER,
+    PRIVATE,
+    START,
+    course_files,
+    lay_out,
+    private_folder,
+    resolve_folder,
+    writing,
+)
+from labkit.config.disk import reason, write_whole
 from labkit.errors import CourseError
 
 HELP = "lay the course out in your folder and open it in JupyterLab"
@@ -123,13 +133,13 @@ def settle_page(folder: Path) -> None:
         "page_config.json": {"disabledExtensions": ["@jupyterlab/apputils-extension:announcements"]},
         "overrides.json": {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}},
     }
-    for name, content in settings.items():
-        path = folder / PRIVATE / "lab" / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(content), "utf-8")
-        except OSError as error:
-            raise CourseError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
+    try:
+        with writing(folder):
+            place = private_folder(folder, "lab")
+            for name, content in settings.items():
+                write_whole(place / name, json.dumps(content).encode())
+    except OSError as error:
+        raise CourseError(f"{folder / PRIVATE / 'lab'} cannot be written: {reason(error)}") from error
 
 
 def trust(notary: Any, folder: Path, names: Iterable[str]) -> None:
