@@ -530,6 +530,43 @@ def content(name: str, text: str, outputs: str | None = None) -> bytes:
     return notebook(text, outputs=outputs) if name.endswith(".ipynb") else text.encode()
 
 
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("what", ["the first lab", "a newer release", "a reset"])
+def test_a_kill_at_any_point_loses_nothing_that_is_typed_afterwards(
+    what: str, locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two operations on files the process dies; what is then typed outlives all that labkit does next.
+
+    The process has the same number each time, as in a container. Where a disk has no locks, nothing is cleared.
+    """
+    if not locks:
+        monkeypatch.setattr(course, "clear_leftovers", lambda folders: None)
+    old, newer, newest = ({name: content(name, text) for name in NAMES} for text in "abc")
+    for steps in range(100):
+        folder = tmp_path / str(steps)
+        if what != "the first lab":
+            lay_out(folder, old, "1")
+            (folder / TWO).write_bytes(content(TWO, "a", "ran"))
+        ended = False
+        with killed_after(steps):
+            if what == "a reset":
+                restore(folder, TWO, old[TWO], "stamp")
+            else:
+                lay_out(folder, old if what == "the first lab" else newer, "2")
+            ended = True
+        there = [name for name in NAMES if (folder / name).exists()]
+        for name in there:
+            (folder / name).write_bytes(content(name, f"mine {name}"))
+        lay_out(folder, newest, "3")
+        for name in NAMES:
+            restore(folder, name, newest[name], "stamp")
+        assert {content(name, f"mine {name}") for name in there} <= set(files_below(folder).values())
+        if ended:
+            break
+    assert ended
+    assert steps > 5
+
+
 class AnyHistory(RuleBasedStateMachine):
     """Learner and package change the files in turn; labkit lays out and brings back."""
 
