@@ -236,10 +236,11 @@ def check_folders(folder: Path) -> Iterator[Check]:
         ("Jupyter's data folder", jupyter_data_dir(), "JUPYTER_DATA_DIR"),
         ("Jupyter's runtime folder", jupyter_runtime_dir(), "JUPYTER_RUNTIME_DIR"),
     ):
-        yield _check_writable(name, Path(place), f"make it yours, or set {variable} to a folder that is")
+        advice = f"`labkit lab` keeps it elsewhere; to change that make it yours, or set {variable} to a folder that is"
+        yield _check_writable(name, Path(place), advice, "note")
 
 
-def _check_writable(name: str, folder: Path, advice: str) -> Check:
+def _check_writable(name: str, folder: Path, advice: str, level: Literal["finding", "note"] = "finding") -> Check:
     """Asks the disk itself: rights alone do not tell of a full or read-only one. Leaves nothing behind."""
     exists = folder
     while not exists.is_dir() and exists != exists.parent:
@@ -248,7 +249,7 @@ def _check_writable(name: str, folder: Path, advice: str) -> Check:
         with tempfile.TemporaryFile(dir=exists):
             pass
     except OSError as error:
-        return Check(name, "finding", f"{exists} cannot be written: {(error.strerror or str(error)).lower()}", advice)
+        return Check(name, level, f"{exists} cannot be written: {(error.strerror or str(error)).lower()}", advice)
     return Check(name, "ok", f"{folder}" if exists == folder else f"{folder} (will be made)")
 
 

@@ -147,14 +147,17 @@ def test_a_missing_extension_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_disk_that_cannot_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full or read-only disk is found by writing, and the nearest folder that exists is named."""
+    """A full or read-only disk is found by writing, and the nearest folder that exists is named.
+
+    The course needs its own folder; for Jupyter's, `labkit lab` finds others.
+    """
 
     def refuse(**where: object) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
     checks = list(doctor.check_folders(tmp_path / "a" / "b"))
-    assert [check.level for check in checks] == ["finding"] * 3
+    assert [check.level for check in checks] == ["finding", "note", "note"]
     assert checks[0].found == f"{tmp_path} cannot be written: read-only file system"
 
 
