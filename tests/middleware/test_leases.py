@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -319,6 +321,21 @@ def test_a_url_that_is_none_is_refused_when_the_store_is_made() -> None:
     pytest.importorskip("redis", reason="the client library is not installed (the extra 'redis')")
     with pytest.raises(MiddlewareError, match="is not the URL of a Redis server"):
         make_lease_store(RedisLeaseConfig(url="redis://localhost:port"))
+
+
+def test_a_store_waits_for_whoever_makes_the_file(tmp_path: Path) -> None:
+    """SQLite refuses at once to change the journal of a file being written, as when replicas start: a store waits."""
+    from labkit.middleware.leases.sqlite import SqliteLeaseStore
+
+    path = tmp_path / "leases.sqlite3"
+
+    async def main(writer: sqlite3.Connection) -> Lease | None:
+        writer.execute("BEGIN IMMEDIATE")
+        asyncio.get_running_loop().call_later(0.1, writer.rollback)
+        return await SqliteLeaseStore(path, busy_timeout=30.0).acquire("parts", "a", 60.0)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        assert asyncio.run(main(writer)) is not None
 
 
 def test_a_restart_of_the_machine_frees_every_lease(tmp_path: Path) -> None:
