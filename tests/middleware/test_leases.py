@@ -111,6 +111,7 @@ def test_one_owner_at_a_time(make: Make, key: str) -> None:
         lease = await one.acquire(key, "a", 60.0)
         assert lease is not None
         assert (lease.key, lease.owner, lease.time_to_live) == (key, "a", 60.0)
+        assert 0.0 < lease.expires_at - LoopClock().now() <= 60.0
         assert await other.acquire(key, "b", 60.0) is None
         assert await one.acquire(key, "a", 60.0) is None
         assert await other.acquire(f"{key} 2", "b", 60.0) is not None
@@ -138,7 +139,7 @@ def test_a_lease_that_is_given_back_is_free_at_once(make: Make, key: str) -> Non
 
 
 def test_owner_and_token_must_both_fit(make: Make, key: str) -> None:
-    """Neither the same owner with an old token nor another owner with the token can renew or release."""
+    """Neither the same owner with an old token nor another owner with the token can renew or release; who has both can."""
 
     async def main() -> None:
         store = make()
@@ -151,7 +152,10 @@ def test_owner_and_token_must_both_fit(make: Make, key: str) -> None:
             assert await store.renew(wrong) is None
             assert await store.release(wrong) is False
         assert await store.acquire(key, "c", 60.0) is None
-        assert await store.renew(lease) is not None
+        renewed = await store.renew(lease._replace(time_to_live=90.0))
+        assert renewed is not None
+        assert renewed[:4] == (key, "a", lease.token, 90.0)
+        assert lease.expires_at + 29.0 < renewed.expires_at <= LoopClock().now() + 90.0
         assert await store.release(lease) is True
 
     asyncio.run(main())
