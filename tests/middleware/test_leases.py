@@ -139,7 +139,7 @@ def test_a_lease_that_is_given_back_is_free_at_once(make: Make, key: str) -> Non
 
 
 def test_owner_and_token_must_both_fit(make: Make, key: str) -> None:
-    """Neither the same owner with an old token nor another owner with the token can renew or release; who has both can."""
+    """The same owner with an old token, and another owner with the token, can neither renew nor release it."""
 
     async def main() -> None:
         store = make()
