@@ -1,8 +1,8 @@
 # Every target is one call of tools/bootstrap.py, which also works without make: python -m tools.bootstrap TARGET
 # PYTHON=python3.12 chooses the interpreter; ARGS="..." is handed on.
 
-FIRST = $(shell for p in python3 python3.13 python3.12 python3.11 $(PYTHON); do $$p -c '' 2>/dev/null && echo $$p && break; done)
-RUN = $(or $(FIRST),$(error labkit needs Python 3.11 to 3.13 with pip, and no Python was found)) -m tools.bootstrap
+FIRST = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.15 python3.16 $(PYTHON); do $$p -c '' 2>/dev/null && echo $$p && break; done)
+RUN = $(or $(FIRST),$(error labkit needs Python 3.11 or newer with pip, and no Python was found)) -m tools.bootstrap
 ifdef PYTHON
 export PYTHON
 endif
@@ -11,7 +11,7 @@ endif
 .PHONY: help venv lab test lint types floors unit nbval browser notebooks bench lock clean
 
 help: ## this list
-	@echo "labkit: a course on circuit breakers in JupyterLab. Needs Python 3.11 to 3.13 with pip."
+	@echo "labkit: a course on circuit breakers in JupyterLab. Needs Python 3.11 or newer with pip."
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile | expand -t 20
 
 lab: ## opens the course in JupyterLab, in ./labkit-course (ARGS="--port 9000 --no-browser")

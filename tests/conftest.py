@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from labkit.cli.doctor import find_chromium
 
@@ -13,6 +13,8 @@ from labkit.cli.doctor import find_chromium
 # pytest --hypothesis-profile=search
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("search", max_examples=2000, deadline=None)
+# For `mutmut run`: a mutant is killed by the first example that fails, however long that is.
+settings.register_profile("mutants", derandomize=True, deadline=None, phases=[Phase.explicit, Phase.generate])
 settings.load_profile("steady")
 
 

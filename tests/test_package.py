@@ -79,7 +79,7 @@ def test_the_lock_pins_exactly_and_names_no_source() -> None:
         assert requirement.url is None
 
 
-@pytest.mark.parametrize("python", ["3.11.7", "3.12.1", "3.13.0"])
+@pytest.mark.parametrize("python", ["3.11.7", "3.12.1", "3.13.0", "3.14.0", "3.15.0"])
 @pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
 def test_the_lock_fits_pyproject(python: str, system: str) -> None:
     """On every supported Python and system each requirement of labkit has exactly one pinned version, and it fits."""

@@ -24,7 +24,7 @@ VENV = os.path.join(ROOT, ".venv")
 LOCK_VENV = os.path.join(ROOT, ".venv-lock")
 UV = "uv==0.13.9"  # used by `make lock` alone, in an environment of its own
 
-OLDEST, NEWEST = (3, 11), (3, 13)
+OLDEST, TESTED = (3, 11), (3, 14)  # a newer one is taken too, with a sentence: a newcomer may have nothing else
 CHECKS = ("lint", "types", "floors", "unit", "nbval", "browser")
 COMMANDS = ("venv", "lab", "test", *CHECKS, "notebooks", "bench", "lock", "clean")
 
@@ -58,7 +58,11 @@ class Python:
 
     @property
     def fits(self) -> bool:
-        return OLDEST <= self.minor <= NEWEST
+        return self.minor >= OLDEST
+
+    @property
+    def tested(self) -> bool:
+        return OLDEST <= self.minor <= TESTED
 
 
 def dotted(version: tuple[int, ...]) -> str:
@@ -81,18 +85,23 @@ def ask(command: str) -> Python | None:
 
 
 def candidates() -> list[str]:
-    """Where a fitting Python may be: on PATH, newest last resort first, and where pyenv keeps its versions."""
-    minors = ["%d.%d" % (OLDEST[0], minor) for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
-    found = ["python3", *("python" + minor for minor in minors), "python"]
+    """Where a fitting Python may be: on PATH, the tested ones first, and where pyenv keeps its versions."""
+    minors = ["%d.%d" % (OLDEST[0], minor) for minor in range(TESTED[1], OLDEST[1] - 1, -1)]
+    newer = ["%d.%d" % (OLDEST[0], minor) for minor in range(TESTED[1] + 1, TESTED[1] + 9)]
+    found = ["python3"] + ["python" + minor for minor in minors] + ["python"] + ["python" + minor for minor in newer]
     pyenv = os.environ.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
-    for minor in minors:
+    for minor in minors + newer:
         found += sorted(glob.glob(os.path.join(pyenv, "versions", minor + ".*", "bin", "python")))
     return found
 
 
 def find_python() -> Python:
-    """PYTHON if it is set, else the interpreter that runs this, else the first that fits."""
-    wanted = "Python %s to %s" % (dotted(OLDEST), dotted(NEWEST))
+    """PYTHON if it is set, else the interpreter that runs this, else the first that fits; a tested one if there is one.
+
+    Raises:
+        Problem: there is none that fits.
+    """
+    wanted = "Python %s or newer" % dotted(OLDEST)
     chosen = os.environ.get("PYTHON")
     if chosen:
         python = ask(chosen)
@@ -101,10 +110,15 @@ def find_python() -> Python:
         if not python.fits:
             raise Problem("PYTHON=%s is Python %s; labkit needs %s." % (chosen, dotted(python.version), wanted))
         return python
+    untested = None
     for command in [sys.executable, *candidates()]:
         python = ask(command)
-        if python is not None and python.fits:
+        if python is not None and python.tested:
             return python
+        if python is not None and python.fits:
+            untested = untested or python
+    if untested is not None:
+        return untested
     raise Problem(
         "labkit needs %s, and none was found (this is %s); install one, or name it: make PYTHON=/path/to/python3.12 lab"
         % (wanted, dotted(tuple(sys.version_info[:3])))
@@ -112,9 +126,9 @@ def find_python() -> Python:
 
 
 def newest_python() -> Python | None:
-    """The newest fitting Python on this machine."""
-    fitting = [python for python in map(ask, candidates()) if python is not None and python.fits]
-    return max(fitting, key=lambda python: python.minor, default=None)
+    """The newest tested Python on this machine."""
+    tested = [python for python in map(ask, candidates()) if python is not None and python.tested]
+    return max(tested, key=lambda python: python.minor, default=None)
 
 
 def bin_of(venv: str, name: str) -> str:
@@ -209,8 +223,9 @@ def ensure(venv: str, python: Python | None = None) -> None:
     pinned = {"lock": digest(LOCK), "venv": venv}
     made = "half_made" not in stamp and all(stamp.get(key) == value for key, value in pinned.items())
     if made and ask(bin_of(venv, "python")) is not None:
-        chosen = os.environ.get("PYTHON") if python is None else None
-        if chosen is None or stamp.get("base") == find_python().base:
+        chosen = find_python() if python is None and os.environ.get("PYTHON") else None
+        # Two of a system's Pythons stand in one folder: only their versions tell them apart.
+        if chosen is None or (stamp.get("base"), stamp.get("python")) == (chosen.base, dotted(chosen.version)):
             if stamp.get("pyproject") != digest(PYPROJECT):
                 install_labkit(venv)
                 write_stamp(venv, dict(stamp, pyproject=digest(PYPROJECT)))
@@ -220,6 +235,12 @@ def ensure(venv: str, python: Python | None = None) -> None:
     half_made = dict(pinned, base=python.base, python=dotted(python.version), half_made="yes")
     if stamp != half_made or ask(bin_of(venv, "python")) is None:
         say("making %s with Python %s" % (os.path.relpath(venv, ROOT), dotted(python.version)))
+        if not python.tested:
+            say(
+                "Python %s has not been tested with labkit, %s to %s have; if something fails, make "
+                "PYTHON=/path/to/python%s takes another one."
+                % (dotted(python.minor), dotted(OLDEST), dotted(TESTED), dotted(TESTED))
+            )
         make_venv(python, venv)
         write_stamp(venv, half_made)
     install_lock(venv)

@@ -14,6 +14,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = ("lab", "reset", "doctor", "check", "scenarios", "run", "sweep", "replay", "serve")
 
+UNFORESEEN = 3  # never 1, which says that what was looked at has findings
 INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
 BROKEN_PIPE = 141  # and for one whose reader went away (`labkit ... | head`)
 
@@ -25,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after `labkit`; those of the process when left out.
 
     Returns:
-        What the command says (0 is fine), 2 when labkit has to refuse (one sentence on stderr), 130 on Ctrl-C.
+        What the command says (0 is fine), 2 when labkit has to refuse (one sentence on stderr), 3 when labkit itself
+        fails (a sentence too; with LABKIT_TRACEBACK=1 after the traceback), 130 on Ctrl-C.
     """
     from labkit.errors import LabkitError
 
@@ -45,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return BROKEN_PIPE
+    except Exception as error:
+        return _unforeseen(error)
 
 
 def _run(words: list[str]) -> int:
@@ -118,6 +122,32 @@ def _unknown(command: str) -> int:
     hint = f"did you mean `labkit {near}`?" if near else f"there are {', '.join(COMMANDS)}."
     complain(f"there is no command {quoted(command)}; {hint}")
     return 2
+
+
+def _unforeseen(error: Exception) -> int:
+    """Say that labkit itself failed, and what to do about it."""
+    import os
+
+    from labkit.cli.text import complain
+
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # of a foreign class, whose words fail as well
+        words = ""
+    what = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    advice = "please report it, with the command and its files, to whoever gave you labkit"
+    if os.environ.get("LABKIT_TRACEBACK", "") in ("", "0"):
+        advice += "; with LABKIT_TRACEBACK=1 in the environment the command says where it happened"
+    elif sys.stderr is not None:
+        import traceback
+        from contextlib import suppress
+
+        from labkit.cli.text import shown
+
+        with suppress(OSError):
+            print(shown("".join(traceback.format_exception(error)), sys.stderr), end="", file=sys.stderr)
+    complain(f"this is a fault of labkit's own ({what if len(what) <= 500 else what[:497] + '...'}); {advice}")
+    return UNFORESEEN
 
 
 def _forget_stdout() -> None:

@@ -2,34 +2,37 @@
 
 The package carries the course's files; the folder holds the learner's copies and, in `.labkit/manifest.json`, what was
 laid: for each file the digest of its bytes and the digest of its *work*. The work of a notebook is what a person types:
-the cells' kinds, sources and attachments. Outputs, counters and metadata change when a notebook is merely opened or
-run, so they do not make a file the learner's own, but they are not thrown away either.
+the cells' kinds, sources and attachments. Outputs, counters, metadata and an empty cell at the end change when a
+notebook is merely opened or run, and how lines end when an editor saves a file; so they do not make a file the
+learner's own, but they are not thrown away either.
 
 | the learner's copy | the package brings | what happens |
 | --- | --- | --- |
 | is missing, was never laid | | laid |
 | is missing, was laid before | | stays away: it was deleted; `labkit reset` brings it back |
 | is as laid | a newer one | replaced |
-| was run, nothing typed | a newer one | replaced; the run is kept under `.labkit/replaced/` |
+| was run or saved, nothing typed | a newer one | replaced; the run is kept under `.labkit/replaced/` |
 | was changed | a newer one | left alone; the newer one is laid beside it, once |
 | cannot be read as a notebook | | counts as changed |
 | stands there unrecorded | another one | counts as changed |
 
 A file is never written in place: the new one is written beside it and takes its name in one step, and what had the name
-before keeps a second one until it is known that nothing of it is lost.
+before keeps a second one until it is known that nothing of it is lost. A run may be killed between any two steps.
 """
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from labkit.config.disk import beside, clear_leftovers, reason, second_name, write_whole
 from labkit.errors import CourseError
 
 __all__ = [
@@ -40,9 +43,11 @@ __all__ = [
     "course_files",
     "find_file",
     "lay_out",
+    "private_folder",
     "resolve_folder",
     "restore",
     "work_of",
+    "writing",
 ]
 
 DEFAULT_FOLDER = "labkit-course"
@@ -112,26 +117,44 @@ def digest(content: bytes) -> str:
 def work_of(name: str, content: bytes) -> str:
     """Return the digest of what a person typed into a file.
 
+    How lines end, a mark of the encoding at the beginning, the last line's end and empty cells at the end of a notebook
+    are no work: editors change them without being asked, and the Lab adds a cell when the last one is run.
+
     Args:
         name: its name; one that ends in `.ipynb` is read as a notebook.
-        content: its bytes. What cannot be read as a notebook is taken whole.
+        content: its bytes. What cannot be read as a notebook is taken as text, and what is no text whole.
     """
     if not name.endswith(".ipynb"):
-        return digest(content)
+        return digest(_as_saved_here(content))
     try:
         cells = json.loads(content)["cells"]
         typed = [[cell["cell_type"], _joined(cell["source"]), cell.get("attachments") or {}] for cell in cells]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return digest(content)
+        return digest(_as_saved_here(content))
+    while typed and not typed[-1][1].strip() and not typed[-1][2]:
+        del typed[-1]
     return digest(json.dumps(typed, sort_keys=True).encode())
+
+
+def _as_saved_here(content: bytes) -> bytes:
+    """Text as the course has its own: UTF-8 without a mark, lines that end in a line feed, the last one too."""
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = content.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError:
+        return content
+    if "\0" in text:
+        return content
+    text = text.replace("\r\n", "\n").rstrip("\n")
+    return f"{text}\n".encode() if text else b""
 
 
 def _joined(source: object) -> str:
     """A cell's source: nbformat allows a string, or its lines in a list."""
-    if isinstance(source, str):
-        return source
     if isinstance(source, list):
-        return "".join(source)
+        source = "".join(source)
+    if isinstance(source, str):
+        return source.replace("\r\n", "\n")
     raise TypeError(f"a cell's source is text, not {type(source).__name__}")
 
 
@@ -161,7 +184,7 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Laid], str | None]:
     except FileNotFoundError:
         return {}, None
     except OSError as error:
-        raise CourseError(f"{path} cannot be read: {_reason(error)}") from error
+        raise CourseError(f"{path} cannot be read: {reason(error)}") from error
     try:
         data = json.loads(text)
         if data["version"] != MANIFEST_VERSION:
@@ -188,10 +211,8 @@ def _write_manifest(folder: Path, files: Mapping[str, Laid]) -> None:
     }
     text = json.dumps({"version": MANIFEST_VERSION, "files": entries}, indent=1) + "\n"
     path = folder / PRIVATE / "manifest.json"
-    if path.is_file() and path.read_bytes() == text.encode():
-        return
-    with _beside(path, text.encode()) as new:
-        os.replace(new, path)
+    if not (path.is_file() and path.read_bytes() == text.encode()):
+        write_whole(path, text.encode())
 
 
 # ------------------------------------------------------------------------------------------------------ laying it out
@@ -232,14 +253,19 @@ class Layout:
         if self.updated:
             yield f"brought what you had not changed up to date: {', '.join(self.updated)}"
         for name, kept in self.rerun.items():
-            yield f"brought {name} up to date; you had run it, and that run is kept as {kept}"
+            was = (
+                "you had run it, and that run"
+                if name.endswith(".ipynb")
+                else "your copy, which said the same as before,"
+            )
+            yield f"brought {name} up to date; {was} is kept as {kept}"
         for name, new in self.beside.items():
             yield f"you changed {name} and there is a newer version: it lies beside it as {new}"
         if self.deleted:
             names = ", ".join(self.deleted)
             yield f"you deleted {names}: `labkit reset {PurePosixPath(self.deleted[0]).stem}` brings it back"
-        for name, reason in self.blocked.items():
-            yield f"{name} could not be laid: {reason}"
+        for name, why in self.blocked.items():
+            yield f"{name} could not be laid: {why}"
 
 
 def _count(number: int, thing: str) -> str:
@@ -285,24 +311,24 @@ def lay_out(folder: Path, source: Mapping[str, bytes], version: str) -> Layout:
     """
     layout = Layout(folder)
     try:
-        (folder / PRIVATE).mkdir(parents=True, exist_ok=True)
-        manifest, note = _read_manifest(folder)
-        if note:
-            layout.notes.append(note)
-        for name, fresh in source.items():
-            entry = _lay(layout, name, fresh, manifest.get(name), version)
-            if entry is not None:
-                manifest[name] = entry
-        _write_manifest(folder, manifest)
+        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder, source):
+            manifest, note = _read_manifest(folder)
+            if note:
+                layout.notes.append(note)
+            for name, fresh in source.items():
+                entry = _lay(layout, name, fresh, manifest.get(name), version)
+                if entry is not None:
+                    manifest[name] = entry
+            _write_manifest(folder, manifest)
     except OSError as error:
-        raise CourseError(f"the course cannot be laid out in {folder}: {_reason(error)}") from error
+        raise CourseError(f"the course cannot be laid out in {folder}: {reason(error)}") from error
     return layout
 
 
 def _lay(layout: Layout, name: str, fresh: bytes, entry: Laid | None, version: str) -> Laid | None:
     """Does for one file what the table says, and returns what the manifest should say of it."""
     path = layout.folder / name
-    replaced = layout.folder / PRIVATE / "replaced" / name
     now = Laid(digest(fresh), work_of(name, fresh))
     try:
         mine = path.read_bytes()
@@ -317,32 +343,32 @@ def _lay(layout: Layout, name: str, fresh: bytes, entry: Laid | None, version: s
         layout.laid.append(name)
         return now
     except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        layout.blocked[name] = _reason(error)
+        layout.blocked[name] = reason(error)
         return entry
     if mine == fresh:
         return now
     if entry is not None and now.content == entry.content:
         return entry  # nothing newer than what was laid
     if entry is not None and digest(mine) == entry.content:
-        kept = _replace(path, fresh, replaced, entry.content[:8])
+        kept = _set_aside(layout.folder, name, fresh, entry.content[:8])
         if digest(kept.read_bytes()) == entry.content:
             kept.unlink()
         layout.updated.append(name)
         return now
     if entry is not None and work_of(name, mine) == entry.work:
-        kept = _replace(path, fresh, replaced, digest(mine)[:8])
+        kept = _set_aside(layout.folder, name, fresh, digest(mine)[:8])
         layout.rerun[name] = kept.relative_to(layout.folder).as_posix()
         return now
     if now.work == work_of(name, mine):
         return now  # the learner's copy says the same as the newer one: only outputs differ
     if entry is not None and (now.work == entry.work or now.content == entry.offered):
         return entry  # nothing new to read, or it was laid beside already
-    beside = path.with_name(f"{path.stem}.new-{version}{path.suffix}")
-    if not (beside.is_file() and beside.read_bytes() == fresh):
-        if not _lay_new(beside, fresh):
-            beside = _free(path, f"new-{version}-{now.content[:8]}")
-            _lay_new(beside, fresh)
-        layout.beside[name] = beside.relative_to(layout.folder).as_posix()
+    newer = path.with_name(f"{path.stem}.new-{version}{path.suffix}")
+    if not (newer.is_file() and newer.read_bytes() == fresh):
+        if not _lay_new(newer, fresh):
+            newer = _free(path, f"new-{version}-{now.content[:8]}")
+            _lay_new(newer, fresh)
+        layout.beside[name] = newer.relative_to(layout.folder).as_posix()
     old = entry or Laid()
     return Laid(old.content, old.work, now.content)
 
@@ -415,26 +441,73 @@ def restore(folder: Path, name: str, fresh: bytes, stamp: str) -> Path | None:
     path = folder / name
     kept: Path | None = None
     try:
-        manifest, _ = _read_manifest(folder)
-        mine = path.read_bytes() if path.exists() else None
-        if mine is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not _lay_new(path, fresh):
-                raise CourseError(f"{path} is a link that leads nowhere; remove it first")
-        elif mine != fresh:
-            kept = _replace(path, fresh, path, stamp)
-        manifest[name] = Laid(digest(fresh), work_of(name, fresh))
-        _write_manifest(folder, manifest)
+        with writing(folder, [name]):
+            manifest, _ = _read_manifest(folder)
+            mine = path.read_bytes() if path.exists() else None
+            if mine is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if not _lay_new(path, fresh):
+                    raise CourseError(f"{path} is a link that leads nowhere; remove it first")
+            elif mine != fresh:
+                kept = _replace(path, fresh, path, stamp)
+            manifest[name] = Laid(digest(fresh), work_of(name, fresh))
+            _write_manifest(folder, manifest)
     except OSError as error:
-        raise CourseError(f"{path} cannot be brought back: {_reason(error)}") from error
+        raise CourseError(f"{path} cannot be brought back: {reason(error)}") from error
     return kept
 
 
 # ------------------------------------------------------------------------------------------------------ writing safely
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def private_folder(folder: Path, *names: str) -> Path:
+    """Return a folder of labkit's own in the learner's, made where it is missing.
+
+    Args:
+        folder: the learner's folder.
+        names: the way to it from `.labkit`.
+
+    Raises:
+        CourseError: a link stands there: what it leads to is not labkit's to write to.
+        OSError: it cannot be made.
+    """
+    path = folder
+    for name in (PRIVATE, *names):
+        path = path / name
+        if path.is_symlink():
+            raise CourseError(f"{path} is a link, and labkit keeps its own records in no other place; remove the link")
+        path.mkdir(exist_ok=True)
+    return path
+
+
+@contextmanager
+def writing(folder: Path, names: Iterable[str] = ()) -> Iterator[None]:
+    """Write to the learner's folder; what killed runs left is cleared first, if no other run writes there now.
+
+    Args:
+        folder: the learner's folder, which exists.
+        names: the files, by their paths from there, that may be written.
+
+    Raises:
+        CourseError: labkit's own folder in it is a link.
+        OSError: that folder cannot be made.
+    """
+    private = private_folder(folder)
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks; what is left over lies there and harms nobody
+        yield
+        return
+    handle = os.open(private, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # somebody else writes, or this disk has no locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            clear_leftovers([private, private / "lab", *{(folder / name).parent for name in names}])
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _free(path: Path, mark: str) -> Path:
@@ -447,24 +520,10 @@ def _free(path: Path, mark: str) -> Path:
     return candidate
 
 
-@contextmanager
-def _beside(path: Path, content: bytes) -> Iterator[Path]:
-    """Content in a file of its own in the same folder, whole and on the disk; removed at the end if still there."""
-    new = path.with_name(f".{path.name}.{os.getpid()}.labkit")
-    try:
-        with open(new, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield new
-    finally:
-        new.unlink(missing_ok=True)
-
-
 def _lay_new(path: Path, content: bytes) -> bool:
     """Lays a file where there is none; False, and nothing done, where something has that name after all."""
-    with _beside(path, content) as new:
-        return _second_name(new, path)
+    with beside(path, content) as new:
+        return second_name(new, path)
 
 
 def _replace(path: Path, content: bytes, like: Path, mark: str) -> Path:
@@ -473,29 +532,16 @@ def _replace(path: Path, content: bytes, like: Path, mark: str) -> Path:
     The old content gets that second name (`like`, with a mark in it) first, so whatever an editor saves meanwhile,
     under either name, stays.
     """
-    like.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(path, content) as new:
+    with beside(path, content) as new:
         kept = _free(like, mark)
-        while not _second_name(path, kept):
+        while not second_name(path, kept):
             kept = _free(like, mark)
         os.replace(new, path)
     return kept
 
 
-def _second_name(path: Path, other: Path) -> bool:
-    """Gives a file a second name; False where something has that name. A disk without hard links gets a copy."""
-    try:
-        os.link(path, other)
-        return True
-    except FileExistsError:
-        return False
-    except OSError:
-        pass
-    try:
-        with open(other, "xb") as file:
-            file.write(path.read_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        return True
-    except FileExistsError:
-        return False
+def _set_aside(folder: Path, name: str, fresh: bytes, mark: str) -> Path:
+    """Replaces a file that the learner did not change, and returns where labkit keeps what it was."""
+    below = PurePosixPath(name)
+    kept_in = private_folder(folder, "replaced", *below.parent.parts)
+    return _replace(folder / name, fresh, kept_in / below.name, mark)

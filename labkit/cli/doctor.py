@@ -25,6 +25,7 @@ HELP = "check Python, packages, kernel and widgets, and say what to do about eac
 
 DISTRIBUTION = "labkit-circuit-breakers"
 INSTALL = f"pip install '{DISTRIBUTION}[course]' in this environment (in a checkout: make venv)"
+OLDEST, TESTED = (3, 11), (3, 14)  # the oldest Python that will do, and the newest that the tests ran on
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 # The part in the browser, and the package that ships it.
 EXTENSIONS = (("@jupyter-widgets/jupyterlab-manager", "jupyterlab_widgets"), ("anywidget", "anywidget"))
@@ -96,9 +97,12 @@ def examine(folder: Path) -> Iterator[Check]:
 def check_python(version: tuple[int, ...]) -> Check:
     """Judge the version of Python against what labkit supports."""
     found = f"{'.'.join(map(str, version))} at {sys.executable}"
-    if (3, 11) <= version[:2] <= (3, 13):
-        return Check("Python", "ok", found)
-    return Check("Python", "finding", found, "labkit runs on Python 3.11 to 3.13; make an environment with one of them")
+    if version[:2] < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        return Check("Python", "finding", found, f"labkit needs Python {oldest} or newer; make an environment with one")
+    if version[:2] > TESTED:
+        return Check("Python", "note", found, f"labkit has been tested up to Python {'.'.join(map(str, TESTED))}")
+    return Check("Python", "ok", found)
 
 
 def check_packages() -> Iterator[Check]:
@@ -232,10 +236,11 @@ def check_folders(folder: Path) -> Iterator[Check]:
         ("Jupyter's data folder", jupyter_data_dir(), "JUPYTER_DATA_DIR"),
         ("Jupyter's runtime folder", jupyter_runtime_dir(), "JUPYTER_RUNTIME_DIR"),
     ):
-        yield _check_writable(name, Path(place), f"make it yours, or set {variable} to a folder that is")
+        advice = f"`labkit lab` keeps it elsewhere; to change that make it yours, or set {variable} to a folder that is"
+        yield _check_writable(name, Path(place), advice, "note")
 
 
-def _check_writable(name: str, folder: Path, advice: str) -> Check:
+def _check_writable(name: str, folder: Path, advice: str, level: Literal["finding", "note"] = "finding") -> Check:
     """Asks the disk itself: rights alone do not tell of a full or read-only one. Leaves nothing behind."""
     exists = folder
     while not exists.is_dir() and exists != exists.parent:
@@ -244,7 +249,7 @@ def _check_writable(name: str, folder: Path, advice: str) -> Check:
         with tempfile.TemporaryFile(dir=exists):
             pass
     except OSError as error:
-        return Check(name, "finding", f"{exists} cannot be written: {(error.strerror or str(error)).lower()}", advice)
+        return Check(name, level, f"{exists} cannot be written: {(error.strerror or str(error)).lower()}", advice)
     return Check(name, "ok", f"{folder}" if exists == folder else f"{folder} (will be made)")
 
 

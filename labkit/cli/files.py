@@ -7,12 +7,13 @@ name in one step, so that nobody finds half of one.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labkit.config.disk import beside, write_whole
 from labkit.config.findings import printable
 from labkit.errors import ConfigError, LabkitError
 
@@ -83,15 +84,11 @@ def _try(real: str) -> None:
             raise OSError(None, "it is a device or a pipe, and a result is a file")
         if not os.access(real, os.W_OK):
             raise PermissionError(None, "permission denied")
-    with open(real if os.path.lexists(real) else _beside(real), "ab") as file:
+    if os.path.lexists(real):
+        with open(real, "ab"):
+            pass
+    with beside(Path(real), b""):
         pass
-    if file.name != real:
-        os.unlink(file.name)
-
-
-def _beside(real: str) -> str:
-    """A name in the same folder that nobody can foretell."""
-    return os.path.join(os.path.dirname(real), f".labkit-{secrets.token_hex(8)}")
 
 
 def _unwritable(path: str, error: OSError | ValueError) -> ConfigError:
@@ -146,21 +143,10 @@ def write(path: str, content: bytes | Iterable[bytes]) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
-    pieces = [content] if isinstance(content, bytes) else content
-    beside = None
     try:
         real = os.path.realpath(path)
         if os.path.isdir(real):
             raise IsADirectoryError(None, "is a directory")
-        beside = _beside(real)
-        with open(beside, "xb") as file:
-            file.writelines(pieces)
-        with suppress(OSError):  # of the file that it takes the place of
-            os.chmod(beside, stat.S_IMODE(os.stat(real).st_mode))
-        os.replace(beside, real)
+        write_whole(Path(real), content)
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
-    finally:
-        if beside is not None:
-            with suppress(OSError):
-                os.unlink(beside)

@@ -8,13 +8,25 @@ import os
 import secrets
 import socket
 import sys
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from labkit.cli.course import DEFAULT_FOLDER, PRIVATE, START, course_files, lay_out, resolve_folder
+from labkit.cli.course import (
+    DEFAULT_FOLDER,
+    PRIVATE,
+    START,
+    course_files,
+    lay_out,
+    private_folder,
+    resolve_folder,
+    writing,
+)
+from labkit.cli.jupyter import Places, forget_settings, make_server, places
+from labkit.config.disk import reason, write_whole
 from labkit.errors import CourseError
 from labkit.version import __version__
 
@@ -48,29 +60,81 @@ def run(args: argparse.Namespace) -> int:
         )
     folder = resolve_folder(args.dir)
     port = choose_port(args.port)
-    layout = lay_out(folder, course_files(), __version__)
-    fresh = [*layout.laid, *layout.updated, *layout.rerun, *layout.beside.values()]
+    source = course_files()
+    layout = lay_out(folder, source, __version__)
     for sentence in layout.sentences():
         print(f"labkit: {sentence}")
     settle_page(folder)
-    token = secrets.token_hex(24)
-    # The token goes by the environment, where other users of the machine cannot read it. This environment's kernel
-    # comes before one of the same name in the learner's home.
+    with tempfile.TemporaryDirectory(prefix="labkit-", ignore_cleanup_errors=True) as spare:
+        found = find_places(folder, Path(spare))
+        if found.instead:
+            names = ", ".join(map(str, found.instead))
+            print(
+                f"labkit: JupyterLab cannot write to {names}; what it keeps there is kept with the course, or until it "
+                "ends"
+            )
+        fresh = [*layout.laid, *layout.updated, *layout.rerun, *layout.beside.values()]
+        if found.instead:  # what was laid earlier may have been signed elsewhere
+            fresh += [name for name, content in source.items() if as_laid(folder / name, content)]
+        token = secrets.token_hex(24)
+        settle_environment(found, token)
+        return serve(folder, port, token, found, fresh, browser=not args.no_browser)
+
+
+def find_places(folder: Path, spare: Path) -> Places:
+    """Find out where JupyterLab can write.
+
+    Args:
+        folder: the learner's folder.
+        spare: a temporary one.
+
+    Raises:
+        CourseError: there is no such place.
+    """
+    try:
+        private_folder(folder, "workspaces")
+        return places(folder, spare)
+    except OSError as error:
+        raise _cannot_start(error) from error
+
+
+def settle_environment(found: Places, token: str) -> None:
+    """Set the variables that JupyterLab, its kernels and its terminals will see.
+
+    Args:
+        found: where they can write.
+        token: without it nobody comes in. It goes this way because other users of the machine cannot read it here.
+    """
+    forget_settings(os.environ)
     os.environ["JUPYTER_TOKEN"] = token
-    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
+    os.environ["JUPYTER_CONFIG_DIR"] = str(found.config)
+    os.environ["JUPYTER_RUNTIME_DIR"] = str(found.runtime)
+    os.environ["IPYTHONDIR"] = str(found.ipython)
     # So that `labkit reset` works in the terminals of this JupyterLab, whatever environment it was started from.
     scripts = os.path.dirname(sys.executable)
     if scripts not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")]).rstrip(os.pathsep)
-    from jupyterlab.labapp import LabApp
 
+
+def serve(folder: Path, port: int, token: str, found: Places, fresh: Iterable[str], *, browser: bool) -> int:
+    """Run JupyterLab until it is ended.
+
+    Args:
+        folder: the learner's folder, absolute.
+        port: a free port of this machine.
+        token: the one of the environment.
+        found: where it can write.
+        fresh: files as the course has them, which are to be signed.
+        browser: whether to open the learner's browser.
+
+    Raises:
+        CourseError: it cannot start.
+    """
     # In this very process: there is no second one that Ctrl-C could miss or that could outlive this one.
     try:
-        server: Any = LabApp.initialize_server(argv=jupyter_arguments(folder, port, browser=not args.no_browser))
-    except OSError as error:  # a home that cannot be written, for one
-        where = f" ({error.filename})" if error.filename else ""
-        reason = (error.strerror or str(error)).lower()
-        raise CourseError(f"JupyterLab cannot start: {reason}{where}; `labkit doctor` says what to do") from error
+        server: Any = make_server(jupyter_arguments(folder, port, found, browser=browser))
+    except OSError as error:
+        raise _cannot_start(error) from error
     trust(server.contents_manager.notary, folder, fresh)
     # The loop's first callback makes it listen; the address is printed by the one after that, when it works.
     server.io_loop.add_callback(print, f"labkit: JupyterLab is open at http://{HOST}:{port}/?token={token}")
@@ -79,12 +143,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def jupyter_arguments(folder: Path, port: int, *, browser: bool) -> list[str]:
+def _cannot_start(error: OSError) -> CourseError:
+    where = f" ({error.filename})" if error.filename else ""
+    return CourseError(f"JupyterLab cannot start: {reason(error)}{where}; `labkit doctor` says what to do")
+
+
+def jupyter_arguments(folder: Path, port: int, found: Places, *, browser: bool) -> list[str]:
     """Return the options with which JupyterLab opens the learner's folder.
 
     Args:
         folder: the learner's folder, absolute.
         port: a free port of this machine.
+        found: where it can write.
         browser: whether to open the learner's browser.
     """
     start = f"/lab/tree/{START}" if (folder / START).is_file() else "/lab"
@@ -92,6 +162,7 @@ def jupyter_arguments(folder: Path, port: int, *, browser: bool) -> list[str]:
     options += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={start}"]
     # Which documents are open is remembered with the course, not mixed with those of the learner's other folders.
     options += [f"--LabApp.workspaces_dir={folder / PRIVATE / 'workspaces'}"]
+    options += [f"--LabApp.user_settings_dir={found.settings}", f"--NotebookNotary.data_dir={found.data}"]
     # Ctrl-C ends it without asking (nothing is lost: notebooks are saved as one works), and it speaks up only when
     # something is wrong.
     options += ["--ServerApp.answer_yes=True", "--ServerApp.log_level=ERROR", "--LabApp.log_level=ERROR"]
@@ -123,13 +194,13 @@ def settle_page(folder: Path) -> None:
         "page_config.json": {"disabledExtensions": ["@jupyterlab/apputils-extension:announcements"]},
         "overrides.json": {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}},
     }
-    for name, content in settings.items():
-        path = folder / PRIVATE / "lab" / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(content), "utf-8")
-        except OSError as error:
-            raise CourseError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
+    try:
+        with writing(folder):
+            place = private_folder(folder, "lab")
+            for name, content in settings.items():
+                write_whole(place / name, json.dumps(content).encode())
+    except OSError as error:
+        raise CourseError(f"{folder / PRIVATE / 'lab'} cannot be written: {reason(error)}") from error
 
 
 def trust(notary: Any, folder: Path, names: Iterable[str]) -> None:
@@ -140,13 +211,24 @@ def trust(notary: Any, folder: Path, names: Iterable[str]) -> None:
         folder: the learner's folder.
         names: the files' paths from there; what is no notebook is left out.
     """
+    import sqlite3
+
     import nbformat
 
     read: Any = nbformat.read
-    with suppress(OSError, ValueError):  # without it the pictures appear once the cells are run; no reason to stop
+    with suppress(
+        OSError, ValueError, sqlite3.Error
+    ):  # without it the pictures appear once the cells are run; no reason to stop
         for name in names:
             if name.endswith(".ipynb"):
                 notary.sign(read(folder / name, as_version=4))
+
+
+def as_laid(path: Path, content: bytes) -> bool:
+    """Whether a file has this content to the byte."""
+    with suppress(OSError):
+        return path.read_bytes() == content
+    return False
 
 
 def _has_curve() -> bool:

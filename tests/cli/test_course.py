@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from labkit.cli import course
+from labkit.cli import course, lab
 from labkit.cli.course import course_files, find_file, lay_out, resolve_folder, restore, work_of
 from labkit.errors import CourseError
 
@@ -76,6 +79,33 @@ def test_a_source_in_lines_is_the_same_work_as_in_one_string() -> None:
     data = json.loads(lines)
     data["cells"][0]["source"] = "a = 1\nb = 2"
     assert work_of("a.ipynb", json.dumps(data).encode()) == work_of("a.ipynb", lines)
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n", "\r\n"])
+@pytest.mark.parametrize("kind", ["code", "markdown", "raw"])
+def test_empty_cells_at_the_end_are_no_work(kind: str, empty: str) -> None:
+    """JupyterLab adds a cell when the last one is run with Shift+Enter; anywhere else an empty cell is work."""
+    plain = notebook("a", "b")
+    data = json.loads(plain)
+    data["cells"] += [{"cell_type": kind, "metadata": {}, "source": empty}] * 2
+    assert work_of("a.ipynb", json.dumps(data).encode()) == work_of("a.ipynb", plain)
+    data["cells"].insert(1, data["cells"].pop())
+    assert work_of("a.ipynb", json.dumps(data).encode()) != work_of("a.ipynb", plain)
+
+
+@given(st.text(alphabet="ab\n \u00e9\u4e2d"), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]), st.booleans())
+def test_how_an_editor_saves_a_text_is_no_work(text: str, encoding: str, last: bool) -> None:
+    """Line ends, a mark of the encoding and the last line's end are no work, in a text and in a notebook's cells."""
+    saved = (text.rstrip("\n") + "\n" * last).replace("\n", "\r\n").encode(encoding)
+    assert work_of("a.yaml", saved) == work_of("a.yaml", text.encode())
+    assert work_of("a.yaml", b"x" + text.encode()) != work_of("a.yaml", text.encode())
+    assert work_of("a.ipynb", notebook(text.replace("\n", "\r\n"))) == work_of("a.ipynb", notebook(text))
+
+
+def test_what_is_no_text_is_compared_whole() -> None:
+    """Bytes that are no text are not taken apart: a picture with a carriage return in it is another picture."""
+    for content in (b"\xff\r\n", b"\0\r\n"):
+        assert work_of("a.png", content) != work_of("a.png", content.replace(b"\r", b""))
 
 
 @pytest.mark.parametrize("change", ["source", "cell_type", "attachments", "order"])
@@ -153,6 +183,17 @@ def test_a_file_that_was_only_run_is_brought_up_to_date_and_the_run_kept(folder:
     kept = layout.rerun[ONE]
     assert (folder / kept).read_bytes() == run
     assert [kept in sentence for sentence in layout.sentences()] == [True]
+
+
+def test_a_text_that_an_editor_saved_its_own_way_is_brought_up_to_date(folder: Path) -> None:
+    """A file saved with other line ends counts as unchanged; the learner's bytes stay, and it is said where."""
+    lay_out(folder, {DATA: b"order: 1\nnext: 2\n"}, "0.1.0")
+    saved = b"\xef\xbb\xbforder: 1\r\nnext: 2"
+    (folder / DATA).write_bytes(saved)
+    layout = lay_out(folder, {DATA: b"order: 3\n"}, "0.2.0")
+    assert (folder / DATA).read_bytes() == b"order: 3\n"
+    assert (folder / layout.rerun[DATA]).read_bytes() == saved
+    assert ["said the same as before" in sentence for sentence in layout.sentences()] == [True]
 
 
 def test_a_run_alone_is_left_where_it_is(folder: Path) -> None:
@@ -372,7 +413,113 @@ def test_nothing_is_left_beside_when_a_disk_fills_up(folder: Path, monkeypatch: 
     assert files_below(folder) == {ONE: notebook("1 + 1")}
 
 
+# ----------------------------------------------------------------------------------------- links, and what is left over
+
+
+OURS = ["manifest.json", "lab/page_config.json", "lab/overrides.json"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_link_in_place_of_a_record_is_replaced(folder: Path, tmp_path: Path, name: str) -> None:
+    """What a link of a record's name leads to is never written: the record takes the link's place."""
+    source = first(folder)
+    lab.settle_page(folder)
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    ours = folder / course.PRIVATE / name
+    ours.unlink()
+    ours.symlink_to(outside)
+    lay_out(folder, source, "0.1.0")
+    lab.settle_page(folder)
+    assert outside.read_text() == "mine"
+    assert ours.is_file()
+    assert not ours.is_symlink()
+
+
+@pytest.mark.parametrize("below", ["", "lab", "replaced", "replaced/notebooks"])
+def test_a_link_in_place_of_a_folder_of_labkits_own_is_refused(folder: Path, tmp_path: Path, below: str) -> None:
+    """labkit's own records are written in no other folder, whoever laid a link there; the sentence names the link."""
+    first(folder)
+    (folder / ONE).write_bytes(notebook("1 + 1", outputs="2"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (folder / course.PRIVATE / "replaced").mkdir()
+    ours = folder / course.PRIVATE / below
+    if ours.exists():
+        ours.rename(tmp_path / "before")
+    ours.symlink_to(outside, target_is_directory=True)
+    attempt = lab.settle_page if below == "lab" else lambda there: lay_out(there, {ONE: notebook("newer")}, "0.2.0")
+    with pytest.raises(CourseError, match=f"{re.escape(str(ours))} is a link"):
+        attempt(folder)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_file_in_place_of_a_folder_of_labkits_own_is_a_sentence(folder: Path) -> None:
+    """Where the page's settings cannot be written, the learner is told which and why."""
+    first(folder)
+    (folder / course.PRIVATE / "lab").write_bytes(b"")
+    with pytest.raises(CourseError, match=r"\.labkit/lab cannot be written: file exists"):
+        lab.settle_page(folder)
+
+
+def test_what_killed_runs_left_is_cleared_and_nothing_else(folder: Path) -> None:
+    """A temporary file goes at the next start, though it is a second name of the learner's notebook, which stays."""
+    source = first(folder)
+    left = folder / "notebooks/.labkit-0123456789abcdef"
+    os.link(folder / ONE, left)
+    mine = [folder / "notebooks" / name for name in (".labkit-notes", ".labkit-0123456789ABCDEF", ".x.labkit")]
+    for path in mine:
+        path.write_bytes(b"mine")
+    linked = folder / "notebooks/.labkit-00112233445566aa"
+    linked.symlink_to(folder / ONE)
+    lay_out(folder, source, "0.1.0")
+    assert not left.exists()
+    assert (folder / ONE).read_bytes() == source[ONE]
+    assert all(path.exists() for path in [*mine, linked])
+
+
+def test_what_another_run_is_writing_is_not_cleared(folder: Path) -> None:
+    """While one run writes to the folder, another that starts leaves its temporary files alone."""
+    pytest.importorskip("fcntl")
+    source = first(folder)
+    left = folder / "notebooks/.labkit-0123456789abcdef"
+    with course.writing(folder, source):
+        left.write_bytes(b"under way")
+        lay_out(folder, source, "0.1.0")
+        assert left.exists()
+    lay_out(folder, source, "0.1.0")
+    assert not left.exists()
+
+
 # --------------------------------------------------------------------------------------------------- any history at all
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+@contextmanager
+def killed_after(steps: int) -> Iterator[None]:
+    """The process dies after so many operations on files: the next one, and all that would tidy up, never happen."""
+    left = [steps]
+
+    def or_die(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **options: Any) -> Any:
+            if operation is os.open and not args[1] & os.O_CREAT:  # only looks
+                return operation(*args, **options)
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            return operation(*args, **options)
+
+        return wrapped
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(os, "open", or_die(os.open))
+        for name in ("link", "replace", "unlink", "mkdir", "fsync", "chmod"):
+            patch.setattr(os, name, or_die(getattr(os, name)))
+        yield
+
 
 NAMES = (ONE, TWO, DATA)
 TEXTS = st.sampled_from(["a", "b", "c"])
@@ -381,6 +528,43 @@ TEXTS = st.sampled_from(["a", "b", "c"])
 def content(name: str, text: str, outputs: str | None = None) -> bytes:
     """A file of the course with this text in it."""
     return notebook(text, outputs=outputs) if name.endswith(".ipynb") else text.encode()
+
+
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("what", ["the first lab", "a newer release", "a reset"])
+def test_a_kill_at_any_point_loses_nothing_that_is_typed_afterwards(
+    what: str, locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two operations on files the process dies; what is then typed outlives all that labkit does next.
+
+    The process has the same number each time, as in a container. Where a disk has no locks, nothing is cleared.
+    """
+    if not locks:
+        monkeypatch.setattr(course, "clear_leftovers", lambda folders: None)
+    old, newer, newest = ({name: content(name, text) for name in NAMES} for text in "abc")
+    for steps in range(100):
+        folder = tmp_path / str(steps)
+        if what != "the first lab":
+            lay_out(folder, old, "1")
+            (folder / TWO).write_bytes(content(TWO, "a", "ran"))
+        ended = False
+        with killed_after(steps):
+            if what == "a reset":
+                restore(folder, TWO, old[TWO], "stamp")
+            else:
+                lay_out(folder, old if what == "the first lab" else newer, "2")
+            ended = True
+        there = [name for name in NAMES if (folder / name).exists()]
+        for name in there:
+            (folder / name).write_bytes(content(name, f"mine {name}"))
+        lay_out(folder, newest, "3")
+        for name in NAMES:
+            restore(folder, name, newest[name], "stamp")
+        assert {content(name, f"mine {name}") for name in there} <= set(files_below(folder).values())
+        if ended:
+            break
+    assert ended
+    assert steps > 5
 
 
 class AnyHistory(RuleBasedStateMachine):
@@ -395,6 +579,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.released = set(self.source.values())
         self.version = 1
         self.typed = 0
+        self.interrupted = False  # since the last `labkit lab`
 
     def teardown(self) -> None:
         """Removes the folder."""
@@ -403,7 +588,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def present(self) -> list[str]:
         """The learner's files, those under labkit's own records left out."""
-        return sorted(name for name in files_below(self.folder) if not name.startswith(".labkit"))
+        return sorted(name for name in files_below(self.folder) if ".labkit" not in name)
 
     @rule(name=st.sampled_from(NAMES), text=TEXTS, outputs=st.sampled_from([None, "2"]))
     def release(self, name: str, text: str, outputs: str | None) -> None:
@@ -452,9 +637,10 @@ class AnyHistory(RuleBasedStateMachine):
         released_work = {work_of("x.ipynb", one) for one in self.released}
         lay_out(self.folder, self.source, f"0.{self.version}.0")
         after = files_below(self.folder)
+        self.interrupted = False
         self.nothing_lost(before, after)
         for name, one in before.items():
-            if work_of(name, one) not in released_work:
+            if ".labkit-" not in name and work_of(name, one) not in released_work:
                 assert after[name] == one, f"{name} was typed into and then replaced"
         assert not [s for s in lay_out(self.folder, self.source, "x").sentences() if "deleted" not in s]
         assert files_below(self.folder) == after
@@ -470,16 +656,36 @@ class AnyHistory(RuleBasedStateMachine):
         assert after[name] == self.source[name]
         self.nothing_lost(before, after)
 
+    @rule(steps=st.integers(0, 20), name=st.sampled_from(NAMES), by_reset=st.booleans())
+    def killed(self, steps: int, name: str, by_reset: bool) -> None:
+        """`labkit lab` or `labkit reset` is killed between two operations on files: nothing is lost, now or later.
+
+        A learner's notebook may have a second name then. What is typed next goes into both, as into one file.
+        """
+        if by_reset and not (self.folder / ".labkit").is_dir():
+            return
+        before = files_below(self.folder)
+        with killed_after(steps):
+            if by_reset:
+                restore(self.folder, name, self.source[name], "2026-11-30-120000")
+            else:
+                lay_out(self.folder, self.source, f"0.{self.version}.0")
+        self.nothing_lost(before, files_below(self.folder))
+        self.interrupted = True
+
     def nothing_lost(self, before: dict[str, bytes], after: dict[str, bytes]) -> None:
         """Whatever stood in the folder and came from no release stands there still, under some name."""
-        lost = set(before.values()) - self.released - set(after.values())
-        assert not lost
+        there, still = (
+            {one for name, one in files.items() if ".labkit-" not in name}  # what a killed run left is no place to keep
+            for files in (before, after)
+        )
+        assert not there - self.released - still
 
     @invariant()
     def no_temporary_files(self) -> None:
         """Nothing half-written lies about."""
-        if hasattr(self, "folder"):
-            assert not [name for name in files_below(self.folder) if name.endswith(".labkit")]
+        if hasattr(self, "folder") and not self.interrupted:
+            assert not [name for name in files_below(self.folder) if ".labkit-" in name]
 
 
 TestAnyHistory = AnyHistory.TestCase

@@ -68,10 +68,10 @@ def test_a_finding_is_printed_with_advice_and_ends_with_1(tmp_path: Path, capsys
 
 @pytest.mark.parametrize(
     ("version", "level"),
-    [((3, 10, 14), "finding"), ((3, 11, 0), "ok"), ((3, 13, 9), "ok"), ((3, 14, 0), "finding"), ((4, 0, 0), "finding")],
+    [((3, 10, 14), "finding"), ((3, 11, 0), "ok"), ((3, 14, 2), "ok"), ((3, 15, 0), "note"), ((4, 0, 0), "note")],
 )
 def test_python(version: tuple[int, ...], level: str) -> None:
-    """Python 3.11 to 3.13 is fine, anything else is a finding."""
+    """An older Python than 3.11 is a finding; a newer one than the tests ran on is a note."""
     assert doctor.check_python(version).level == level
 
 
@@ -147,14 +147,17 @@ def test_a_missing_extension_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_disk_that_cannot_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full or read-only disk is found by writing, and the nearest folder that exists is named."""
+    """A full or read-only disk is found by writing, and the nearest folder that exists is named.
+
+    The course needs its own folder; for Jupyter's, `labkit lab` finds others.
+    """
 
     def refuse(**where: object) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
     checks = list(doctor.check_folders(tmp_path / "a" / "b"))
-    assert [check.level for check in checks] == ["finding"] * 3
+    assert [check.level for check in checks] == ["finding", "note", "note"]
     assert checks[0].found == f"{tmp_path} cannot be written: read-only file system"
 
 

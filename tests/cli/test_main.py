@@ -82,6 +82,56 @@ def test_a_refusal_is_one_sentence(command: ModuleType, capsys: pytest.CaptureFi
     assert capsys.readouterr() == ("", "labkit: the folder is full\n")
 
 
+class Speechless(Exception):
+    """An error of a foreign class that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+UNFORESEEN = [
+    (ValueError("max() of an\nempty \x1b[31msequence"), r"ValueError: max() of an empty \x1b[31msequence"),
+    (KeyError("scenario"), "KeyError: 'scenario'"),
+    (MemoryError(), "MemoryError"),
+    (OSError(5, "Input/output error"), "OSError: [Errno 5] Input/output error"),
+    (RecursionError("too deep"), "RecursionError: too deep"),
+    (ExceptionGroup("several", [ValueError("one")]), "ExceptionGroup: several (1 sub-exception)"),
+    (Speechless(), "Speechless"),
+]
+
+
+@pytest.mark.parametrize(("error", "words"), UNFORESEEN, ids=lambda value: type(value).__name__)
+def test_what_nobody_foresaw_is_a_sentence_and_no_finding(
+    error: Exception,
+    words: str,
+    command: ModuleType,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any other exception ends with 3, never with 1, in one line: what it was, whom to tell, how to see more."""
+    monkeypatch.delenv("LABKIT_TRACEBACK", raising=False)
+    command.run = raising(error)  # type: ignore[attr-defined]
+    assert main(["doctor"]) == 3
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"labkit: this is a fault of labkit's own ({words}); please report it")
+    assert "LABKIT_TRACEBACK=1" in err
+
+
+def test_the_traceback_is_shown_to_who_asks(
+    command: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With LABKIT_TRACEBACK=1 the sentence comes after the traceback, whose words are printable too."""
+    monkeypatch.setenv("LABKIT_TRACEBACK", "1")
+    command.run = raising(ValueError("odd \x1b[31m"))  # type: ignore[attr-defined]
+    assert main(["doctor"]) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert any("test_main.py" in line for line in lines)
+    assert lines[-1].startswith("labkit: this is a fault of labkit's own (ValueError: odd")
+    assert "\x1b" not in "".join(lines)
+
+
 def test_ctrl_c_is_quiet(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C ends with 130 and prints nothing."""
     command.run = raising(KeyboardInterrupt())  # type: ignore[attr-defined]

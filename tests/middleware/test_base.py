@@ -114,30 +114,33 @@ def test_a_streams_hooks_run_once_and_for_each_chunk(bench: Any) -> None:
 
 
 def test_hooks_may_change_what_goes_in_and_comes_out(bench: Any) -> None:
-    """Changed arguments reach the function, the originals are kept, and a changed output reaches the caller."""
+    """Changed and other arguments reach the function, the originals are kept, a changed output reaches the caller."""
 
     class Doubles(FunctionMiddleware):
         async def pre_invoke(self, context: InvocationContext) -> InvocationContext:
-            assert (context.original_args, context.original_kwargs) == ((3,), {"extra": 1})
+            assert context.function_context.name == "parts"
+            assert (context.original_args, context.original_kwargs) == ((3,), {"extra": 1, "more": 100})
             context.modified_args = (context.original_args[0] * 2,)
             context.modified_kwargs["extra"] = 10
-            assert context.original_kwargs == {"extra": 1}
+            assert context.original_kwargs == {"extra": 1, "more": 100}
             return context
 
         async def post_invoke(self, context: InvocationContext) -> InvocationContext:
             context.output = f"<{context.output}>"
             return context
 
-    async def add(number: int, extra: int) -> int:
-        return number + extra
+    async def add(number: int, extra: int, more: int) -> int:
+        return number + extra + more
 
-    async def count(number: int, extra: int) -> AsyncIterator[int]:
+    async def count(number: int, extra: int, more: int) -> AsyncIterator[int]:
         yield number
         yield extra
+        yield more
 
     async def main() -> None:
-        assert await bench.single(Doubles(), service=add)(3, extra=1) == "<16>"
-        assert await bench.read(bench.stream(Doubles(), service=count)(3, extra=1)) == ["<6>", "<10>"]
+        assert await bench.single(Doubles(), service=add)(3, extra=1, more=100) == "<116>"
+        chunks = bench.stream(Doubles(), service=count)(3, extra=1, more=100)
+        assert await bench.read(chunks) == ["<6>", "<10>", "<100>"]
 
     bench.run(main())
 
@@ -240,7 +243,10 @@ def test_a_limit_covers_its_subclass_hooks(bench: Any) -> None:
 
 @pytest.mark.parametrize("entry", ["function_middleware", "middleware"])
 def test_a_subclass_may_override_the_toolkits_methods(bench: Any, entry: str) -> None:
-    """A subclass of labkit's own that overrides an entry is called through it, and may go on with `super()`."""
+    """A subclass of labkit's own that overrides an entry is called through it, and may go on with `super()`.
+
+    Its hooks run too, and arguments of both kinds arrive.
+    """
 
     async def invoke(self: Any, *args: Any, call_next: Any, context: Any, **kwargs: Any) -> Any:
         inner = getattr(super(Wrapped, self), f"{entry}_invoke")
@@ -251,12 +257,22 @@ def test_a_subclass_may_override_the_toolkits_methods(bench: Any, entry: str) ->
         async for chunk in inner(*args, call_next=call_next, context=context, **kwargs):
             yield f"<{chunk}>"
 
-    Wrapped = type("Wrapped", (CircuitBreakerMiddleware,), {f"{entry}_invoke": invoke, f"{entry}_stream": stream})
+    async def echo(*args: Any, **kwargs: Any) -> str:
+        return f"{args} {kwargs}"
+
+    async def echoes(*args: Any, **kwargs: Any) -> AsyncIterator[str]:
+        yield f"{args} {kwargs}"
+
+    async def hook(self: Any, context: Any) -> None:
+        assert context.function_context.name == "parts"
+
+    fields = {f"{entry}_invoke": invoke, f"{entry}_stream": stream, "pre_invoke": hook}
+    Wrapped = type("Wrapped", (CircuitBreakerMiddleware,), fields)
     wrapped = Wrapped(CircuitBreakerMiddlewareConfig(failure_threshold=1), clock=bench.clock)
 
     async def main() -> None:
-        assert await bench.single(wrapped, service=bench.ok)() == "<ok>"
-        assert await bench.read(bench.stream(wrapped, service=bench.streams(("a",)))()) == ["<a>"]
+        assert await bench.single(wrapped, service=echo)(1, a=2) == "<(1,) {'a': 2}>"
+        assert await bench.read(bench.stream(wrapped, service=echoes)(1, a=2)) == ["<(1,) {'a': 2}>"]
         await bench.get(bench.single(wrapped, service=bench.fails)())
         assert await bench.kind(bench.single(wrapped, service=bench.ok)()) == "CircuitBreakerOpenError"
 

@@ -15,9 +15,9 @@ from labkit.policies.fallback import TRANSITIONS
 from labkit.timing import VirtualClock
 
 
-async def spare(*args: Any) -> Any:
+async def spare(*args: Any, **kwargs: Any) -> Any:
     """An alternative that answers."""
-    return ("spare", *args)
+    return ("spare", *args, *kwargs.items())
 
 
 async def broken_spare(*_: Any) -> Any:
@@ -28,6 +28,17 @@ async def broken_spare(*_: Any) -> Any:
 async def buggy_spare(*_: Any) -> Any:
     """An alternative with a fault of another kind."""
     raise KeyError("spare")
+
+
+async def buggy_stream(*_: Any) -> AsyncIterator[str]:
+    """An alternative whose stream has a fault of another kind."""
+    raise KeyError("spare")
+    yield "never"
+
+
+async def echo(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    """A stream of what it was called with."""
+    yield (args, kwargs)
 
 
 async def spare_stream(*_: Any) -> AsyncIterator[str]:
@@ -104,6 +115,24 @@ def test_the_reason_is_the_configurations_or_the_errors(
     assert bench.run(main()) == Unavailable(reason, "parts", None)
 
 
+@pytest.mark.parametrize("error", [DependencyError("down"), CircuitBreakerOpenError("open"), KeyError("x")])
+@pytest.mark.parametrize("fields", [{}, {"errors": ["KeyError"]}, {"alternative": spare}])
+def test_what_it_would_answer_is_told_beforehand(bench: Any, error: Exception, fields: dict[str, Any]) -> None:
+    """`answers` holds of an error exactly if a call that meets it gets an outcome, without an alternative's help."""
+    asked: list[Any] = []
+
+    async def alternative() -> Any:
+        asked.append(error)
+
+    fallback = bench.fallback(**({"alternative": alternative} if "alternative" in fields else fields))
+
+    async def main() -> Any:
+        return await bench.get(bench.single(fallback, service=bench.script(error))())
+
+    assert fallback.answers(error) == isinstance(bench.run(main()), Unavailable)
+    assert not (asked and fallback.answers(error))
+
+
 @pytest.mark.parametrize("error", [BusinessRejection("unknown part"), KeyError("x"), ValueError("x")])
 @pytest.mark.parametrize("mode", ["single", "stream"])
 def test_what_is_not_named_is_passed_on(bench: Any, error: Exception, mode: str) -> None:
@@ -133,10 +162,21 @@ def test_a_cancellation_is_passed_on(bench: Any) -> None:
 def test_the_alternative_gets_the_same_arguments(bench: Any) -> None:
     """An approved alternative is called as the primary was, and its answer is the answer."""
 
-    async def main() -> Any:
-        return await bench.single(bench.fallback(alternative=spare), service=bench.fails)("bolt", 7)
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise DependencyError("down")
 
-    assert bench.run(main()) == ("spare", "bolt", 7)
+    async def dead(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        raise DependencyError("down")
+        yield "never"
+
+    async def main() -> None:
+        call = bench.single(bench.fallback(alternative=spare), service=fails)
+        assert await call("bolt", 7, size="M4") == ("spare", "bolt", 7, ("size", "M4"))
+        for service in (echo, dead):
+            stream = bench.stream(bench.fallback(stream=echo), service=service)
+            assert await bench.read(stream("bolt", size="M4")) == [(("bolt",), {"size": "M4"})]
+
+    bench.run(main())
 
 
 def test_an_alternative_that_fails_is_told(bench: Any) -> None:
@@ -152,7 +192,10 @@ def test_an_alternative_that_fails_is_told(bench: Any) -> None:
 
 
 def test_a_stream_before_its_first_chunk(bench: Any) -> None:
-    """A stream that delivered nothing is answered by the alternative's, or by one chunk that says unavailable."""
+    """A stream that delivered nothing is answered by the alternative's, or by one chunk that says unavailable.
+
+    Of the alternative's errors that holds where they are named; others are passed on.
+    """
 
     async def main() -> None:
         def read(fallback: Any, *scripts: Any) -> Any:
@@ -164,6 +207,8 @@ def test_a_stream_before_its_first_chunk(bench: Any) -> None:
         assert await read(bench.fallback(stream=broken_stream), dead) == [
             Unavailable("ConnectionError: the spare is down too", "parts")
         ]
+        (error,) = await read(bench.fallback(stream=buggy_stream), dead)
+        assert isinstance(error, KeyError)
 
     bench.run(main())
 

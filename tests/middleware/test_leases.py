@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,7 @@ def test_one_owner_at_a_time(make: Make, key: str) -> None:
         lease = await one.acquire(key, "a", 60.0)
         assert lease is not None
         assert (lease.key, lease.owner, lease.time_to_live) == (key, "a", 60.0)
+        assert 0.0 < lease.expires_at - LoopClock().now() <= 60.0
         assert await other.acquire(key, "b", 60.0) is None
         assert await one.acquire(key, "a", 60.0) is None
         assert await other.acquire(f"{key} 2", "b", 60.0) is not None
@@ -136,7 +139,7 @@ def test_a_lease_that_is_given_back_is_free_at_once(make: Make, key: str) -> Non
 
 
 def test_owner_and_token_must_both_fit(make: Make, key: str) -> None:
-    """Neither the same owner with an old token nor another owner with the token can renew or release."""
+    """The same owner with an old token, and another owner with the token, can neither renew nor release it."""
 
     async def main() -> None:
         store = make()
@@ -149,7 +152,10 @@ def test_owner_and_token_must_both_fit(make: Make, key: str) -> None:
             assert await store.renew(wrong) is None
             assert await store.release(wrong) is False
         assert await store.acquire(key, "c", 60.0) is None
-        assert await store.renew(lease) is not None
+        renewed = await store.renew(lease._replace(time_to_live=90.0))
+        assert renewed is not None
+        assert renewed[:4] == (key, "a", lease.token, 90.0)
+        assert lease.expires_at + 29.0 < renewed.expires_at <= LoopClock().now() + 90.0
         assert await store.release(lease) is True
 
     asyncio.run(main())
@@ -319,6 +325,21 @@ def test_a_url_that_is_none_is_refused_when_the_store_is_made() -> None:
     pytest.importorskip("redis", reason="the client library is not installed (the extra 'redis')")
     with pytest.raises(MiddlewareError, match="is not the URL of a Redis server"):
         make_lease_store(RedisLeaseConfig(url="redis://localhost:port"))
+
+
+def test_a_store_waits_for_whoever_makes_the_file(tmp_path: Path) -> None:
+    """SQLite refuses at once to change the journal of a file being written, as when replicas start: a store waits."""
+    from labkit.middleware.leases.sqlite import SqliteLeaseStore
+
+    path = tmp_path / "leases.sqlite3"
+
+    async def main(writer: sqlite3.Connection) -> Lease | None:
+        writer.execute("BEGIN IMMEDIATE")
+        asyncio.get_running_loop().call_later(0.1, writer.rollback)
+        return await SqliteLeaseStore(path, busy_timeout=30.0).acquire("parts", "a", 60.0)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        assert asyncio.run(main(writer)) is not None
 
 
 def test_a_restart_of_the_machine_frees_every_lease(tmp_path: Path) -> None:

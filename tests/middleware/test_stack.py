@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from functools import partial, wraps
+from operator import itemgetter
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, create_autospec
 
@@ -17,7 +18,7 @@ from labkit.config import (
     StackConfig,
     TimeoutMiddlewareConfig,
 )
-from labkit.errors import MiddlewareError
+from labkit.errors import ConfigError, MiddlewareError
 from labkit.middleware import FunctionMiddleware, InvocationContext, Stack, Unavailable
 from labkit.middleware.stack import _TYPES
 from labkit.policies import CircuitBreakerState
@@ -157,6 +158,8 @@ def test_what_cannot_be_built_is_a_sentence(bench: Any) -> None:
         MiddlewareError, match=r"no service was given for the function 'parts' \(of the type 'service'\)"
     ):
         Stack(lesson(parts=[]), {"docs": bench.ok}, bench.clock)
+    with pytest.raises(MiddlewareError, match=r"\(of the type 'service'\)$"):
+        Stack(lesson(parts=[]), {"nothing like it": bench.ok}, bench.clock)
     with pytest.raises(MiddlewareError, match="did you mean 'part'"):
         Stack(lesson(parts=[]), {"part": bench.ok}, bench.clock)
     with pytest.raises(
@@ -166,6 +169,15 @@ def test_what_cannot_be_built_is_a_sentence(bench: Any) -> None:
         Stack(lesson(parts=["braker"]), {"service": bench.ok}, bench.clock)
     with pytest.raises(MiddlewareError, match="7 has neither"):
         Stack(lesson(parts=[]), {"service": 7}, bench.clock)
+
+
+def test_a_stack_is_loaded_strictly_unless_told_otherwise(bench: Any) -> None:
+    """A key that nobody knows is refused; with `lenient` it is left out, and the stack runs."""
+    text = "{middleware: {limit: {_type: retry, atempts: 1}}, functions: {parts: {_type: a, middleware: [limit]}}}"
+    with pytest.raises(ConfigError, match="atempts"):
+        Stack.load(text, services={"parts": only_call}, clock=bench.clock)
+    stack = Stack.load(text, services={"parts": only_call}, clock=bench.clock, lenient=True)
+    assert bench.run(stack.call("parts", 1)) == ("function", 1)
 
 
 class Plain:
@@ -226,8 +238,23 @@ def plain_generator(*_: Any) -> Any:
     yield 1
 
 
+def made_within() -> Any:
+    """A plain function that another one made."""
+
+    def within(*_: Any) -> None:
+        """Would run at each call."""
+
+    return within
+
+
 REFUSED: list[tuple[Any, str]] = [
-    (plain, "the service behind 'parts' is 'plain', a plain function, and what it returns cannot be awaited"),
+    (
+        plain,
+        "the service behind 'parts' is 'plain', a plain function, and what it returns cannot be awaited; "
+        "write 'async def', or say '-> Awaitable[...]' if it can",
+    ),
+    (made_within(), "the service behind 'parts' is 'within', a plain function"),
+    (itemgetter(1), "the service behind 'parts' is 'itemgetter', a plain function"),
     (partial(plain, 1), "is 'plain', a plain function"),
     (partial(partial(plain)), "is 'plain', a plain function"),
     (lambda *_: only_call(), "is '<lambda>', a plain function"),
@@ -238,9 +265,17 @@ REFUSED: list[tuple[Any, str]] = [
     (PlainCall, "is 'PlainCall', a class"),
     (Plain(), "'call' of the service behind 'parts' is 'Plain.call', a plain function"),
     (PlainStream(), "'stream' of the service behind 'parts' is 'PlainStream.stream', a plain generator function"),
-    (OneForMany(), "'stream' of the service behind 'parts' is 'OneForMany.stream', which gives one result to await"),
-    (ManyForOne(), "'call' of the service behind 'parts' is 'ManyForOne.call', which gives a stream"),
-    (Both, "is the class Both, whose 'call' needs an instance; give one"),
+    (
+        OneForMany(),
+        "'stream' of the service behind 'parts' is 'OneForMany.stream', which gives one result to await; "
+        "a stream is an async function with 'yield'",
+    ),
+    (
+        ManyForOne(),
+        "'call' of the service behind 'parts' is 'ManyForOne.call', which gives a stream; "
+        "one result is what an async function without 'yield' returns",
+    ),
+    (Both, "the service behind 'parts' is the class Both, whose 'call' needs an instance; give one: Both(...)"),
     (None, "None has neither"),
 ]
 
@@ -251,6 +286,8 @@ def test_what_cannot_be_awaited_is_refused_when_the_stack_is_built(service: Any,
     with pytest.raises(MiddlewareError) as refused:
         Stack(lesson(parts=["breaker"]), {"parts": service})
     assert sentence in str(refused.value)
+    if sentence.startswith(("the service", "'")):
+        assert str(refused.value).startswith(sentence)
     assert "\n" not in str(refused.value)
     assert not ran
 

@@ -6,10 +6,12 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from labkit.cli import doctor
 from tools import bootstrap, checks
 from tools.bootstrap import Problem, Python
 
@@ -44,7 +46,7 @@ def test_a_python_that_was_named_and_does_not_fit_is_refused(
 ) -> None:
     """PYTHON=... is taken at its word: an unfit one is refused in a sentence, not replaced by another."""
     monkeypatch.setenv("PYTHON", str(interpreter))
-    with pytest.raises(Problem, match=r"is Python 3\.8\.18; labkit needs Python 3\.11 to 3\.13"):
+    with pytest.raises(Problem, match=r"is Python 3\.8\.18; labkit needs Python 3\.11 or newer"):
         bootstrap.find_python()
 
 
@@ -60,8 +62,43 @@ def test_when_none_fits_it_says_which_is_needed(interpreter: Path, monkeypatch: 
     monkeypatch.delenv("PYTHON", raising=False)
     monkeypatch.setattr(bootstrap.sys, "executable", str(interpreter))
     monkeypatch.setattr(bootstrap, "candidates", lambda: [str(interpreter), "no-such-python"])
-    with pytest.raises(Problem, match=r"labkit needs Python 3\.11 to 3\.13, and none was found"):
+    with pytest.raises(Problem, match=r"labkit needs Python 3\.11 or newer, and none was found"):
         bootstrap.find_python()
+
+
+def test_an_untested_python_is_taken_when_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python newer than the tests ran on will do, and gives way to a tested one."""
+    monkeypatch.delenv("PYTHON", raising=False)
+    monkeypatch.setattr(bootstrap.sys, "executable", "python3.99")
+    found = {"python3.99": Python("python3.99", (3, 99, 0), "/new", True)}
+    monkeypatch.setattr(bootstrap, "ask", found.get)
+    assert bootstrap.find_python().version == (3, 99, 0)
+    found["python3.12"] = Python("python3.12", (3, 12, 1), "/old", True)
+    assert bootstrap.find_python().version == (3, 12, 1)
+
+
+@pytest.mark.parametrize(("version", "said"), [((3, 99, 1), True), ((3, 14, 0), False)])
+def test_an_untested_python_is_told(
+    version: tuple[int, ...], said: bool, installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Making the environment with a Python newer than the tests ran on says so, and how to take another."""
+    python = Python("python3.99", version, "/new", True)
+    bootstrap.ensure(installation.venv, python)
+    sentence = "Python 3.99 has not been tested with labkit, 3.11 to 3.14 have"
+    assert (sentence in capsys.readouterr().err) is said
+
+
+def test_every_list_of_pythons_says_the_same() -> None:
+    """The script, `labkit doctor`, the classifiers and the sentence in the Makefile name the same versions."""
+    assert (doctor.OLDEST, doctor.TESTED) == (bootstrap.OLDEST, bootstrap.TESTED)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    minors = [f"3.{minor}" for minor in range(bootstrap.OLDEST[1], bootstrap.TESTED[1] + 1)]
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if " :: 3." in line]
+    assert named == minors
+    assert project["requires-python"] == f">={minors[0]}"
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert f"Python {minors[0]} or newer" in makefile
+    assert all(f"python{minor}" in makefile for minor in minors)
 
 
 @pytest.mark.parametrize("answer", ["exit 127", "echo nonsense", "echo '[1]'"])
@@ -164,12 +201,15 @@ def test_a_moved_checkout_makes_it_anew(installation: Installation, tmp_path: Pa
     assert installation.run() == ALL
 
 
-def test_another_python_makes_it_anew(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYTHON=... that names another installation than the environment's is obeyed."""
+@pytest.mark.parametrize(("version", "base"), [((3, 13, 0), "/other"), ((3, 13, 0), "/base"), ((3, 12, 1), "/other")])
+def test_another_python_makes_it_anew(
+    version: tuple[int, ...], base: str, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHON=... that names another Python than the environment's is obeyed, in the same folder too (as /usr/bin's)."""
     installation.run()
     monkeypatch.setenv("PYTHON", "python3.13")
     assert installation.run() == []
-    monkeypatch.setattr(bootstrap, "ask", lambda command: Python(command, (3, 13, 0), "/other", True))
+    monkeypatch.setattr(bootstrap, "ask", lambda command: Python(command, version, base, True))
     assert installation.run() == ALL
 
 

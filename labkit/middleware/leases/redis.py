@@ -33,7 +33,7 @@ __all__ = ["RedisLeaseStore"]
 _PREFIX = "{labkit:lease}:"
 _TOKEN = f"{_PREFIX}token"
 
-# KEYS: the lease, the last token. ARGV: owner, milliseconds, and for the last two the token.
+# KEYS: the lease, the last token. ARGV: owner, then milliseconds, the token and milliseconds, the token.
 _ACQUIRE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 local token = redis.call('INCR', KEYS[2])
@@ -41,11 +41,11 @@ redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. string.format('%.0f', token), 'NX',
 return token
 """
 _RENEW = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ' ' .. ARGV[3] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ' ' .. ARGV[2] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[3])
 """
 _RELEASE = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ' ' .. ARGV[3] then return 0 end
+if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ' ' .. ARGV[2] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
 
@@ -96,13 +96,13 @@ class RedisLeaseStore:
     async def renew(self, lease: Lease) -> Lease | None:
         """The lease for its whole time from now on, or None where it has lapsed or is another's."""
         milliseconds = _milliseconds(lease.time_to_live)
-        if not await self._ask(_RENEW, (_PREFIX + lease.key,), lease.owner, milliseconds, lease.token):
+        if not await self._ask(_RENEW, (_PREFIX + lease.key,), lease.owner, lease.token, milliseconds):
             return None
         return lease._replace(expires_at=self._clock.now() + lease.time_to_live)
 
     async def release(self, lease: Lease) -> bool:
         """Give it back; False where it has lapsed or is another's."""
-        return bool(await self._ask(_RELEASE, (_PREFIX + lease.key,), lease.owner, 0, lease.token))
+        return bool(await self._ask(_RELEASE, (_PREFIX + lease.key,), lease.owner, lease.token))
 
     async def _ask(self, script: str, keys: tuple[str, ...], *arguments: Any) -> int:
         try:

@@ -15,6 +15,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
 
@@ -120,7 +121,8 @@ class SqliteLeaseStore:
             self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
         )
         try:
-            database.execute("PRAGMA journal_mode = WAL")
+            with suppress(sqlite3.OperationalError):  # while another process switches or reads, SQLite does not wait
+                database.execute("PRAGMA journal_mode = WAL")  # kept in the file; the rest holds without it, slower
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
         except BaseException:

@@ -13,12 +13,13 @@ from labkit.config.findings import printable, quoted
 from labkit.errors import ConfigError
 from labkit.scenario.spec.reader import as_text
 
-__all__ = ["FORMS", "MOST_VALUES", "Value", "parse_seeds", "parse_vary", "values_of"]
+__all__ = ["FORMS", "MOST_RUNS", "MOST_VALUES", "Value", "check_runs", "parse_seeds", "parse_vary", "values_of"]
 
 Value: TypeAlias = int | float | str
 """A number, or YAML text for anything else: `lognormal`, `true`, `[breaker, timeout]`."""
 
 FORMS = "1..10, 0.5..2.5:0.5 (from..to:step), or values with commas between such as 5,15,30 or constant,poisson"
+MOST_RUNS = 1_000_000
 MOST_VALUES = 10_000
 
 _DIGITS = 40  # of a number; nothing that is varied has as many
@@ -31,13 +32,15 @@ def parse_vary(words: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     """What `--vary NAME=VALUES` asks for, in the order given.
 
     Raises:
-        ConfigError: one of them cannot be read, or a name stands twice.
+        ConfigError: one of them cannot be read, a name stands twice, or they come to too many runs: said before the
+            rest is read, which may be long.
 
     Example:
         >>> parse_vary(["failure_threshold=1..3", "cooldown_period=5,15"])
         {'failure_threshold': (1, 2, 3), 'cooldown_period': (5, 15)}
     """
     found: dict[str, tuple[Value, ...]] = {}
+    runs = 1
     for word in words:
         name, sign, text = word.partition("=")
         name = name.strip()
@@ -46,7 +49,19 @@ def parse_vary(words: Iterable[str]) -> dict[str, tuple[Value, ...]]:
         if name in found:
             raise ConfigError(f"--vary names '{_short(name)}' twice; give all of its values at once: {FORMS}")
         found[name] = values_of(name, text)
+        runs *= len(found[name])
+        check_runs(runs)
     return found
+
+
+def check_runs(runs: int) -> None:
+    """Refuse a sweep of too many runs.
+
+    Raises:
+        ConfigError: says how many, and what is allowed.
+    """
+    if runs > MOST_RUNS:
+        raise ConfigError(f"the sweep has {runs:,} runs; at most {MOST_RUNS:,} are made, so take fewer values or seeds")
 
 
 def parse_seeds(text: str, first: int) -> tuple[int, ...]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from labkit.config.disk import write_whole
 from labkit.config.findings import printable
 from labkit.errors import ConfigError
 
@@ -70,18 +70,9 @@ class ResultFile:
         self._file.seek(0)
         if self._file.read() == content:
             return
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            with open(beside, "wb") as new:
-                new.write(content)
-                new.flush()
-                os.fsync(new.fileno())
-            if os.name == "nt":  # there a file that is open keeps its name
-                self._file.close()
-            os.replace(beside, self.path)
-        finally:
-            with suppress(OSError):
-                os.unlink(beside)
+        if os.name == "nt":  # there a file that is open keeps its name
+            self._file.close()
+        write_whole(Path(os.path.realpath(self.path)), content)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -28,14 +28,13 @@ from labkit.config.nearest import nearest
 from labkit.errors import ConfigError
 from labkit.scenario.read.metrics import METRICS
 from labkit.scenario.spec.model import Scenario, load_scenario
-from labkit.scenario.sweeps.grid import Value, seeds_of, values_of
+from labkit.scenario.sweeps.grid import Value, check_runs, seeds_of, values_of
 from labkit.scenario.sweeps.jobs import Chunk, Job, check_address, in_processes, in_this_process, on_dask
 from labkit.scenario.sweeps.result_file import ResultFile
 from labkit.version import __version__
 
-__all__ = ["MOST_RUNS", "Cell", "SweepTable", "cores", "sweep"]
+__all__ = ["Cell", "SweepTable", "cores", "sweep"]
 
-MOST_RUNS = 1_000_000
 MOST_JOBS = 256
 _CHECKED = 1000  # combinations that are looked at before the first run; a worker looks at every one
 _LARGEST_CHUNK = 8  # runs; what a worker has not handed over is lost when it is interrupted
@@ -235,8 +234,7 @@ def _check(base: Scenario, grid: Mapping[str, tuple[Value, ...]], runs: int) -> 
             raise ConfigError(
                 f"'{name}' is what a run measures; give the path of what shall vary, such as workload.0.rate"
             )
-    if runs > MOST_RUNS:
-        raise ConfigError(f"the sweep has {runs:,} runs; at most {MOST_RUNS:,} are made, so take fewer values or seeds")
+    check_runs(runs)
     for values in islice(product(*grid.values()), _CHECKED):
         base.with_values(dict(zip(grid, values, strict=True)), origin="vary")
 
