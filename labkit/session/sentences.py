@@ -9,12 +9,7 @@ from labkit.middleware import BreakerEvent
 from labkit.policies import CircuitBreakerState
 
 if TYPE_CHECKING:
-    from labkit.config import (
-        CircuitBreakerMiddlewareConfig,
-        GuardedCircuitBreakerMiddlewareConfig,
-        WindowCircuitBreakerMiddlewareConfig,
-    )
-    from labkit.session.session import Flight
+    from labkit.session.steps import BreakerConfig, Flight
 
 __all__ = ["CHANGES", "Happened", "Rules", "fault_of", "late_words", "rules_of", "tell"]
 
@@ -82,11 +77,7 @@ class Happened(NamedTuple):
     probing_before: bool
 
 
-def rules_of(
-    config: CircuitBreakerMiddlewareConfig
-    | GuardedCircuitBreakerMiddlewareConfig
-    | WindowCircuitBreakerMiddlewareConfig,
-) -> Rules:
+def rules_of(config: BreakerConfig) -> Rules:
     """The words of a breaker with this configuration."""
     if config.type == "window_circuit_breaker":
         by_rate = config.failure_rate is not None

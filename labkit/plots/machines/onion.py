@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from labkit.plots.draw.shapes import Box, Disc, Line, Picture, Shape, Words, arrow, mark, wrap
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Box, Disc, Line, Shape, Words, arrow, mark, wrap
 from labkit.plots.draw.style import MARKS, SIZE, SIZE_SMALL, STATES, width_of
 
 __all__ = ["Layer", "Lit", "layers_of", "onion"]

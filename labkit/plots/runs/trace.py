@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Shape, Words
 from labkit.plots.draw.style import SIZE, STATES, width_of
 from labkit.plots.runs.binned import Binned, axis_of, binned
 from labkit.plots.runs.panels import (

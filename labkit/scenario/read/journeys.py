@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from labkit.config import BREAKERS, StackConfig, nearest
 from labkit.errors import ConfigError
+from labkit.scenario.run.subjects import ASSISTANT
 from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, REJECTION_REASONS, STATES, FaultPeriod, Trace
 from labkit.scenario.spec.model import Scenario
-from labkit.scenario.spec.reader import service_of
 
 __all__ = [
     "BREAKERS",
@@ -428,16 +428,16 @@ def _way(trace: Trace, scenario: Scenario | None, function: str) -> tuple[tuple[
         layers.append(Layer(function, stack.functions[function].type_))
         for tool in tools:
             layers += [one for one in layers_of_function(stack, tool) if one not in layers]
-    found = [service_of(one, stack.functions[one], scenario.services) for one in tools or (function,)]
+    found = [scenario.service_of(one) for one in tools or (function,)]
     names = tuple(dict.fromkeys(name for name in found if name is not None))
     return tuple(layers), names or trace.services
 
 
 def _tools(scenario: Scenario, function: str) -> tuple[str, ...]:
     """The functions that a function calls in turn, if it is an assistant."""
-    service = service_of(function, scenario.stack.functions[function], scenario.services)
+    service = scenario.service_of(function)
     spec = scenario.services.get(service or "")
-    if spec is None or spec.type_ != "research_assistant":
+    if spec is None or spec.type_ != ASSISTANT:
         return ()
     named = [spec.settings.get(key, usual) for key, usual in (("stock", "parts_availability"),
                                                               ("documents", "maintenance_documents"))]  # fmt: skip
@@ -454,7 +454,7 @@ def _beside(
         config = scenario.stack.functions[tool]
         own = {*scenario.stack.functions[function].middleware, function, *config.middleware}
         missing = tuple(one.name for one in layers if one.name not in own)
-        service = service_of(tool, config, scenario.services)
+        service = scenario.service_of(tool)
         if missing and service is not None:
             found.append((service, missing))
     return tuple(found)
@@ -468,7 +468,7 @@ class _Homes:
         types = [one.type_ for one in layers]
         self.retry = types.index("retry") if "retry" in types else -1
         self.bulkhead = types.index("bulkhead") if "bulkhead" in types else -1
-        self.assistant = types.index("research_assistant") if "research_assistant" in types else -1
+        self.assistant = types.index(ASSISTANT) if ASSISTANT in types else -1
 
     def before(self, first: bool, failed: bool) -> int:
         """Where it waits before its next attempt: the layer's place, -1 with its caller."""
