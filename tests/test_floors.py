@@ -46,6 +46,17 @@ def test_a_call_from_reading_a_scenario_to_its_run_only_goes_down() -> None:
         assert {one for one in imported if one.startswith("labkit.scenario")} <= allowed, name
 
 
+def test_no_module_takes_what_is_private_to_another() -> None:
+    """Private names are imported nowhere, except where clocks find out which of them drives a coroutine."""
+    taken = set()
+    for path in (ROOT / "labkit").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("labkit"):
+                names = [one.name for one in node.names if one.name.startswith("_") and not one.name.startswith("__")]
+                taken |= {path.relative_to(ROOT).as_posix() for _ in names}
+    assert taken == {"labkit/timing/virtual_loop.py", "labkit/timing/virtual_time.py"}
+
+
 def test_importing_labkit_loads_next_to_nothing() -> None:
     """`import labkit` loads itself and no other module, neither of labkit nor of anybody else."""
     assert loaded_by("import labkit") <= {"labkit", "__future__"}

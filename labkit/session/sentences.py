@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from labkit.middleware import BreakerEvent
 from labkit.policies import CircuitBreakerState
+from labkit.policies.window_circuit_breaker import MINIMUM_CALLS
 
 if TYPE_CHECKING:
     from labkit.session.steps import BreakerConfig, Flight
@@ -82,7 +83,7 @@ def rules_of(config: BreakerConfig) -> Rules:
     if config.type == "window_circuit_breaker":
         by_rate = config.failure_rate is not None
         counted = f"in the last {config.window:g} s" if by_rate else f"in this interval of {config.interval:g} s"
-        minimum = config.minimum_calls if config.minimum_calls is not None else 10
+        minimum = config.minimum_calls if config.minimum_calls is not None else MINIMUM_CALLS
         return Rules(False, "timer", config.failure_threshold, counted, config.failure_rate, minimum,
                      config.half_open_successes, config.half_open_requests, None, None)  # fmt: skip
     hold = idle = None

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import BusinessRejection, ClockError, ConfigError, DependencyError
 from labkit.middleware import (
     BreakerEvent,
-    CircuitBreakerMiddleware,
     CircuitBreakerOpenError,
     FunctionMiddlewareChain,
     FunctionMiddlewareContext,
-    GuardedCircuitBreakerMiddleware,
     WindowCircuitBreakerMiddleware,
 )
+from labkit.middleware.stack import make_middleware
 from labkit.policies import CircuitBreakerState
 from labkit.session.sentences import CHANGES, Happened, fault_of, late_words, rules_of, tell
 from labkit.session.steps import Flight, Step
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["BreakerSession", "breaker_config"]
 
 _OUTCOMES = ("ok", "error", "cancel")
-_MIDDLEWARE: Mapping[str, Any] = {
-    "circuit_breaker": CircuitBreakerMiddleware,
-    "guarded_circuit_breaker": GuardedCircuitBreakerMiddleware,
-    "window_circuit_breaker": WindowCircuitBreakerMiddleware,
-}
 
 
 def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> BreakerConfig:
@@ -44,15 +38,15 @@ def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> B
     Raises:
         ConfigError: no breaker is of that type.
     """
-    from labkit.config import nearest
+    from labkit.config import BREAKERS, nearest
 
     if config is not None and not isinstance(config, Mapping):
         return config
     fields = dict(config or {})
     kind = str(fields.pop("_type", "circuit_breaker"))
-    if kind not in _MIDDLEWARE:
-        near = nearest(kind, _MIDDLEWARE)
-        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(_MIDDLEWARE)}."
+    if kind not in BREAKERS:
+        near = nearest(kind, BREAKERS)
+        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(BREAKERS)}."
         raise ConfigError(f"'{kind}' is not the _type of a breaker; {hint}")
     made: Any = _checked(kind, fields)
     return made  # type: ignore[no-any-return]
@@ -119,7 +113,7 @@ class BreakerSession:
 
     def _begin(self) -> None:
         self._clock = VirtualClock()
-        self._breaker = _MIDDLEWARE[self.config.type](self.config, clock=self._clock)
+        self._breaker = make_middleware("breaker", self.config, self._clock)
         self._events: list[BreakerEvent] = []
         self._breaker.listen(self._events.append)
         self._chains: dict[str, Any] = {}

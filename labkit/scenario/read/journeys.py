@@ -21,7 +21,6 @@ from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, REJECTION
 from labkit.scenario.spec.model import Scenario
 
 __all__ = [
-    "BREAKERS",
     "ENDS",
     "EVENTS",
     "PHRASES",
@@ -100,6 +99,29 @@ class Layer(NamedTuple):
     words: str = ""
     cooldown: float | None = None
     limit: float | None = None
+
+    @property
+    def is_breaker(self) -> bool:
+        """Whether it keeps a state."""
+        return self.type_ in BREAKERS
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words; "" where its name says so."""
+        if self.type_ == self.name:
+            return ""
+        return _KINDS.get(self.type_, self.type_.replace("_", " "))
+
+    def plain(self) -> dict[str, Any]:
+        """What a page draws of it."""
+        return {**self._asdict(), "breaker": self.is_breaker, "kind": self.kind}
+
+
+_KINDS = {
+    "circuit_breaker": "breaker",
+    "window_circuit_breaker": "window breaker",
+    "guarded_circuit_breaker": "guarded breaker",
+}
 
 
 class Served(NamedTuple):
@@ -242,7 +264,7 @@ class Flow:
             "replicas": self.replicas,
             "rows": self.rows,
             "share": self.share(),
-            "layers": [one._asdict() for one in self.layers],
+            "layers": [one.plain() for one in self.layers],
             "services": [
                 {"name": one.name, "workers": one.workers, "faults": [[f.start, f.end, f.words] for f in one.faults]}
                 for one in self.services
@@ -282,7 +304,7 @@ def words_of(event: Event, layers: Sequence[Layer], services: Sequence[Served], 
     if event.code == ENDS_:
         why = PHRASES["why ends"][event.place]
     elif event.code in (FAILS, TURNED_AWAY):
-        why = PHRASES[f"why {name.removeprefix('is ')}"][event.detail]
+        why = PHRASES["why fails" if event.code == FAILS else "why turned away"][event.detail]
     return str(PHRASES[key]).format(place=place, number=number, why=why)
 
 
@@ -312,8 +334,7 @@ def flow(
     layers, names = _way(trace, scenario, shown)
     home = _Homes(layers)
     services = tuple(
-        Served(name, trace.capacity.get(name), tuple(one for one in trace.faults if one.service == name and
-                                                     one.fault != "healthy"))
+        Served(name, trace.capacity.get(name), tuple(one for one in trace.faults if one.service == name))
         for name in names
     )  # fmt: skip
     rows = min(rows, trace.replicas)
@@ -489,7 +510,7 @@ def limit_place(layers: Sequence[Layer], waited: float, total: float, probe: boo
     limits = [
         place
         for place, one in enumerate(layers)
-        if one.limit is not None and (one.type_ == "timeout" or (probe and one.type_ in BREAKERS))
+        if one.limit is not None and (one.type_ == "timeout" or (probe and one.is_breaker))
     ]
     if not limits:
         return -1
@@ -533,7 +554,7 @@ class _Concerned:
     def __init__(self, trace: Trace, scenario: Scenario | None) -> None:
         self._trace = trace
         self._stack = scenario.stack if scenario is not None else None
-        self._contexts = trace.contexts or trace.functions
+        self._contexts = trace.target_of
         self._behind = trace.behind or trace.functions
         self._found: dict[tuple[int, int], set[int] | None] = {}
 
@@ -637,7 +658,7 @@ def _breakers(
         whose = changes.setdefault((trace.breakers[breaker], replica), {})
         whose.setdefault(trace.targets[target], []).append((at, state))
     for place, layer in enumerate(layers):
-        if layer.type_ not in BREAKERS and not any(name == layer.name for name, _ in changes):
+        if not layer.is_breaker and not any(name == layer.name for name, _ in changes):
             continue
         for replica in range(rows):
             found = changes.get((layer.name, replica), {})
@@ -645,7 +666,7 @@ def _breakers(
                 stack, way = scenario.stack, (function, *_tools(scenario, function))
                 kept = [stack.target_of(one) for one in way if layer.name in stack.layers_of(one)]
             else:
-                own = trace.contexts[trace.functions.index(function)] if trace.contexts else function
+                own = trace.target_of[trace.functions.index(function)]
                 kept = [own, *found]
             states = next((found[target] for target in kept if target in found), [])
             yield Breaker(place, replica, ((0.0, STATES.index("CLOSED")), *states))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from labkit.config import StackConfig
-from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, RunTooLargeError
+from labkit.errors import CircuitBreakerOpenError, RunTooLargeError, is_refusal
 from labkit.middleware import Stack, Unavailable
 from labkit.middleware.base import CallNext
 from labkit.scenario.run.columns import CALL, LOOK_EVERY, CallColumns, Recorder
@@ -339,7 +339,7 @@ class _Run:
     def _failed(self, number: int, error: BaseException) -> bool:
         """Account for a call that raised; False if that must go on."""
         outcome = self.columns.outcome
-        if isinstance(error, (CircuitBreakerOpenError, BulkheadFullError)):
+        if is_refusal(error):
             outcome[number] = REJECTED
         elif isinstance(error, TimeoutError):
             outcome[number] = TIMEOUT

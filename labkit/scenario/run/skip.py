@@ -48,8 +48,8 @@ __all__ = ["SkipAhead"]
 _WORTH_IT = 4  # calls
 _MANY = 256
 _AT_ONCE = 1 << 19  # calls that are written in one go, so that a run can tell how far it is
-_BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
-_KNOWN = (*_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
+_PLAIN_BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
+_KNOWN = (*_PLAIN_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
 _SUCCEEDED, _UNAVAILABLE, _REJECTED = (CALL_OUTCOMES.index(one) for one in ("succeeded", "unavailable", "rejected"))
 _UNFINISHED = len(CALL_OUTCOMES)
 _ANSWERED, _SAID_NO = ATTEMPT_OUTCOMES.index("answered"), ATTEMPT_OUTCOMES.index("rejected")
@@ -240,7 +240,7 @@ class SkipAhead:
             return None
         if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for one in layers.values()):
             return None
-        breakers = [(name, one) for name, one in layers.items() if isinstance(one, _BREAKERS)]
+        breakers = [(name, one) for name, one in layers.items() if isinstance(one, _PLAIN_BREAKERS)]
         limits = [one.config.timeout for one in layers.values() if isinstance(one, TimeoutMiddleware)]
         target = stack.target_of(load.function)
         while_open = None

@@ -143,7 +143,7 @@ class LiveModel:
             "replicas": one["replicas"],
             "rows": one["replicas"],
             "every": 1,
-            "layers": [layer._asdict() for layer in self._layers],
+            "layers": [layer.plain() for layer in self._layers],
             "services": [{"name": LiveRun.function, "workers": None, "faults": []}],
             "phrases": {key: words if isinstance(words, str) else list(words) for key, words in PHRASES.items()},
             "look": LOOK,
