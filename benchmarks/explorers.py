@@ -32,7 +32,7 @@ PARTS = (
     ("its numbers", "labkit.widgets.explorer.model", "metrics"),
     ("its story", "labkit.widgets.explorer.model", "story"),
     ("the timeline's shapes", "labkit.widgets.explorers.outage", "trace_timeline"),
-    ("the SVG", "labkit.plots.draw.shapes", "Picture.svg"),
+    ("the SVG", "labkit.plots.draw.picture", "Picture.svg"),
     ("the YAML", "labkit.widgets.explorer.model", "ExplorerModel.yaml"),
     ("in the kernel, all of it", "labkit.widgets.stage", "Stage._hear"),
 )

@@ -7,9 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+
+def circles(imports: dict[str, set[str]]) -> set[str]:
+    """The modules that import themselves by way of others, and those that import such."""
+    left = dict(imports)
+    while free := [module for module, imported in left.items() if not imported & left.keys()]:
+        for module in free:
+            del left[module]
+    return set(left)
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -17,6 +27,34 @@ def loaded_by(statement: str) -> set[str]:
     script = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     return set(done.stdout.split())
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """There is no circle of imports between files of the repository, in functions and for type checkers included."""
+    graph = grimp.build_graph("labkit", "tools", "benchmarks", "tests", cache_dir=None)
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == {"a", "b", "c"}
+    assert circles({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}) == set()
+
+
+def test_a_call_from_reading_a_scenario_to_its_run_only_goes_down() -> None:
+    """From `load_scenario` on a module imports only those that stand behind it in the chain, in functions too."""
+    chain = ("library", "reader", "values", "bounds", "arrivals", "model")
+    graph = grimp.build_graph("labkit", cache_dir=None)
+    for place, name in enumerate(chain):
+        imported = graph.find_modules_directly_imported_by(f"labkit.scenario.spec.{name}")
+        allowed = {f"labkit.scenario.spec.{one}" for one in chain[place + 1 :]}
+        assert {one for one in imported if one.startswith("labkit.scenario")} <= allowed, name
+
+
+def test_no_module_takes_what_is_private_to_another() -> None:
+    """Private names are imported nowhere, except where clocks find out which of them drives a coroutine."""
+    taken = set()
+    for path in (ROOT / "labkit").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("labkit"):
+                names = [one.name for one in node.names if one.name.startswith("_") and not one.name.startswith("__")]
+                taken |= {path.relative_to(ROOT).as_posix() for _ in names}
+    assert taken == {"labkit/timing/virtual_loop.py", "labkit/timing/virtual_time.py"}
 
 
 def test_importing_labkit_loads_next_to_nothing() -> None:

@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from tools.notebooks import CELL_METADATA, METADATA, PICTURES, WIDGET_VIEW, NotebookError, as_text, load, shown, tidy
+from tools.notebook_file import (
+    CELL_METADATA,
+    METADATA,
+    PICTURES,
+    WIDGET_VIEW,
+    NotebookError,
+    as_text,
+    load,
+    shown,
+    tidy,
+)
 
 LONGEST_CELL = 15  # lines; a notebook tells and calls, the code is in the package
 LARGEST_OUTPUT = 300_000  # characters in the file, all outputs of a cell together

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from labkit.config.breakers import BREAKERS as BREAKERS
     from labkit.config.checks import check_alternatives as check_alternatives
     from labkit.config.checks import check_budgets as check_budgets
     from labkit.config.checks import check_readers as check_readers
@@ -39,13 +40,12 @@ if TYPE_CHECKING:
     )
     from labkit.config.models.middleware import middleware_types as middleware_types
     from labkit.config.models.middleware import register_middleware_config as register_middleware_config
-    from labkit.config.models.stack import BREAKERS as BREAKERS
     from labkit.config.models.stack import FunctionConfig as FunctionConfig
     from labkit.config.models.stack import StackConfig as StackConfig
     from labkit.config.yaml.loader import load_stack_config as load_stack_config
 
 _HOME_OF = {
-    "BREAKERS": "models.stack",
+    "BREAKERS": "breakers",
     "AllowedComponentFunctions": "models.middleware",
     "BulkheadMiddlewareConfig": "models.middleware",
     "CircuitBreakerMiddlewareConfig": "models.middleware",

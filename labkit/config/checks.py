@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import labkit.errors
+from labkit.config.breakers import BREAKERS
 from labkit.config.findings import Finding, Report, TooMuch, in_order, printable, quoted
 from labkit.config.models.middleware import (
     BulkheadMiddlewareConfig,
@@ -18,6 +19,7 @@ from labkit.config.models.middleware import (
     DynamicMiddlewareConfig,
     FallbackMiddlewareConfig,
     GuardedCircuitBreakerMiddlewareConfig,
+    MiddlewareConfig,
     RetryBudgetMiddlewareConfig,
     RetryMiddlewareConfig,
     WindowCircuitBreakerMiddlewareConfig,
@@ -26,12 +28,6 @@ from labkit.config.models.stack import FunctionConfig, StackConfig
 from labkit.config.nearest import nearest
 
 __all__ = ["check_alternatives", "check_budgets", "check_readers", "check_stack"]
-
-_BREAKERS = (
-    CircuitBreakerMiddlewareConfig,
-    GuardedCircuitBreakerMiddlewareConfig,
-    WindowCircuitBreakerMiddlewareConfig,
-)
 
 _ATTACHING = ("workflow_functions", "register_workflow_functions")
 _TOLD_APART_BY = ("description",)  # settings that do not tell which service it is
@@ -416,14 +412,14 @@ def _check_refusals(config: StackConfig, report: Report) -> None:
             )
 
 
-def _refusing(listed: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]:
+def _refusing(listed: Iterable[tuple[str, MiddlewareConfig]]) -> Iterator[tuple[str, str]]:
     """Give the layers, outermost first, whose refusals come out of the list: no fallback of it answers them."""
     answered: list[type[Exception]] = []
     known = _exceptions()
     for name, one in listed:
         if isinstance(one, FallbackMiddlewareConfig):
             answered += [known[error] for error in one.errors if error in known]
-        elif isinstance(one, (*_BREAKERS, BulkheadMiddlewareConfig)):
+        elif one.type in BREAKERS or isinstance(one, BulkheadMiddlewareConfig):
             is_bulkhead = isinstance(one, BulkheadMiddlewareConfig)
             refusal = labkit.errors.BulkheadFullError if is_bulkhead else labkit.errors.CircuitBreakerOpenError
             if not issubclass(refusal, tuple(answered)):
@@ -432,7 +428,7 @@ def _refusing(listed: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]
 
 def _check_reader(config: StackConfig, report: Report, name: str, target: str, leaving: list[bool]) -> None:
     breaker = config.middleware.get(name)
-    if not isinstance(breaker, _BREAKERS) or not breaker.enabled or not any(leaving):
+    if breaker is None or breaker.type not in BREAKERS or not breaker.enabled or not any(leaving):
         return
     if getattr(breaker, "left_early", "neither") == "success":
         return

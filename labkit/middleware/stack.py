@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from labkit.config import StackConfig
 
-__all__ = ["Stack", "register_middleware"]
+__all__ = ["Stack", "make_middleware", "register_middleware"]
 
 _TYPES: dict[str, Callable[..., FunctionMiddleware]] = {
     "circuit_breaker": CircuitBreakerMiddleware,
@@ -94,7 +94,8 @@ class Stack:
             for name, one in config.leases.items()
         }
         self.middleware: dict[str, FunctionMiddleware] = {
-            name: _make(name, one, self.clock, **self._lease_of(name, one)) for name, one in config.middleware.items()
+            name: make_middleware(name, one, self.clock, **self._lease_of(name, one))
+            for name, one in config.middleware.items()
         }
         self._connect_budgets()
         self._single: dict[str, CallNext] = {}
@@ -247,7 +248,18 @@ class Stack:
                 middleware.connect(self._single.get(other), self._streams.get(other))
 
 
-def _make(name: str, config: Any, clock: Clock, **further: Any) -> FunctionMiddleware:
+def make_middleware(name: str, config: Any, clock: Clock, **further: Any) -> Any:
+    """Build one middleware.
+
+    Args:
+        name: whose, for sentences.
+        config: its settings, whose `type` says which middleware.
+        clock: whose time it lives in.
+        further: what else this one takes, such as a breaker's lease.
+
+    Raises:
+        MiddlewareError: labkit runs no middleware of this type.
+    """
     type_ = config.type
     make = _TYPES.get(type_)
     if make is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.plots.calls.call_timeline import call_timeline
 from labkit.plots.calls.timeline import Period, Span, timeline
-from labkit.plots.draw.shapes import Picture, beside
+from labkit.plots.draw.picture import Picture, beside
 from labkit.plots.machines.onion import Layer, layers_of, onion
 from labkit.plots.machines.state_diagram import find_row, state_cards, state_diagram
 from labkit.plots.runs.compare import comparison

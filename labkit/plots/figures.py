@@ -45,10 +45,10 @@ from labkit.plots.draw.style import (
     SeriesStyle,
     width_of,
 )
-from labkit.plots.runs.binned import rank
 from labkit.plots.runs.trace import fault_bands
 from labkit.plots.sweeps.heat_map import shades
 from labkit.plots.sweeps.table import bare_name, cells_of, median, name_words, value_words, words_for
+from labkit.scenario.read.counting import rank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

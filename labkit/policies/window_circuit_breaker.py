@@ -24,12 +24,15 @@ from labkit.errors import ConfigError
 from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejection, Transition
 from labkit.policies.circuit_breaker import CircuitBreakerState
 
-__all__ = ["BUCKETS", "TRANSITIONS", "WindowBreakerSnapshot", "WindowCircuitBreakerPolicy"]
+__all__ = ["BUCKETS", "MINIMUM_CALLS", "TRANSITIONS", "WindowBreakerSnapshot", "WindowCircuitBreakerPolicy"]
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
 
 #: Into how many parts a sliding window is cut.
 BUCKETS = 10
+
+#: Calls that a sliding window must hold before its rate counts, where nothing else is said.
+MINIMUM_CALLS = 10
 
 _MANY = 1000  # from how many targets on it pays to tidy up
 
@@ -224,7 +227,7 @@ class WindowCircuitBreakerPolicy:
             )
         self.failure_threshold = failure_threshold
         self.failure_rate = failure_rate
-        self.minimum_calls = 10 if minimum_calls is None else minimum_calls
+        self.minimum_calls = MINIMUM_CALLS if minimum_calls is None else minimum_calls
         self.open_duration = open_duration
         self.open_factor = open_factor
         self.max_open_duration = inf if max_open_duration is None else max_open_duration

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from labkit.middleware import BreakerEvent
 from labkit.policies import CircuitBreakerState
+from labkit.policies.window_circuit_breaker import MINIMUM_CALLS
 
 if TYPE_CHECKING:
-    from labkit.config import (
-        CircuitBreakerMiddlewareConfig,
-        GuardedCircuitBreakerMiddlewareConfig,
-        WindowCircuitBreakerMiddlewareConfig,
-    )
-    from labkit.session.session import Flight
+    from labkit.session.steps import BreakerConfig, Flight
 
 __all__ = ["CHANGES", "Happened", "Rules", "fault_of", "late_words", "rules_of", "tell"]
 
@@ -82,16 +78,12 @@ class Happened(NamedTuple):
     probing_before: bool
 
 
-def rules_of(
-    config: CircuitBreakerMiddlewareConfig
-    | GuardedCircuitBreakerMiddlewareConfig
-    | WindowCircuitBreakerMiddlewareConfig,
-) -> Rules:
+def rules_of(config: BreakerConfig) -> Rules:
     """The words of a breaker with this configuration."""
     if config.type == "window_circuit_breaker":
         by_rate = config.failure_rate is not None
         counted = f"in the last {config.window:g} s" if by_rate else f"in this interval of {config.interval:g} s"
-        minimum = config.minimum_calls if config.minimum_calls is not None else 10
+        minimum = config.minimum_calls if config.minimum_calls is not None else MINIMUM_CALLS
         return Rules(False, "timer", config.failure_threshold, counted, config.failure_rate, minimum,
                      config.half_open_successes, config.half_open_requests, None, None)  # fmt: skip
     hold = idle = None

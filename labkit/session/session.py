@@ -1,113 +1,35 @@
 """A real breaker, stepped by hand in virtual time: what a learner presses in the stepper, and what a replay plays.
 
 Nothing is modelled: each call is a task on a `VirtualClock` inside the real middleware, whichever breaker it is, around
-a service that waits until it is told how to end. `session_words.py` has the sentences.
+a service that waits until it is told how to end. `sentences.py` has the sentences.
 """
 
 from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from labkit.errors import BusinessRejection, ClockError, ConfigError, DependencyError
 from labkit.middleware import (
     BreakerEvent,
-    CircuitBreakerMiddleware,
     CircuitBreakerOpenError,
     FunctionMiddlewareChain,
     FunctionMiddlewareContext,
-    GuardedCircuitBreakerMiddleware,
     WindowCircuitBreakerMiddleware,
 )
+from labkit.middleware.stack import make_middleware
 from labkit.policies import CircuitBreakerState
 from labkit.session.sentences import CHANGES, Happened, fault_of, late_words, rules_of, tell
+from labkit.session.steps import Flight, Step
 from labkit.timing import VirtualClock, VirtualTask
 
 if TYPE_CHECKING:
-    from labkit.config import (
-        CircuitBreakerMiddlewareConfig,
-        GuardedCircuitBreakerMiddlewareConfig,
-        WindowCircuitBreakerMiddlewareConfig,
-    )
+    from labkit.session.steps import BreakerConfig
 
-    BreakerConfig: TypeAlias = (
-        CircuitBreakerMiddlewareConfig | GuardedCircuitBreakerMiddlewareConfig | WindowCircuitBreakerMiddlewareConfig
-    )
-
-__all__ = ["BreakerSession", "Flight", "Step", "breaker_config"]
+__all__ = ["BreakerSession", "breaker_config"]
 
 _OUTCOMES = ("ok", "error", "cancel")
-_MIDDLEWARE: Mapping[str, Any] = {
-    "circuit_breaker": CircuitBreakerMiddleware,
-    "guarded_circuit_breaker": GuardedCircuitBreakerMiddleware,
-    "window_circuit_breaker": WindowCircuitBreakerMiddleware,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """A call that was admitted and has not ended.
-
-    Attributes:
-        id: its name.
-        target: whom it called.
-        probe: whether it was admitted as a probe.
-        started_at: seconds.
-        period: how often the target's breaker had changed its state by then.
-    """
-
-    id: str
-    target: str
-    probe: bool
-    started_at: float
-    period: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step did.
-
-    Attributes:
-        at: seconds, after the step.
-        op: "call", "finish" or "advance".
-        id, target: which call, and whom it is for (for "advance": None, and the session's target).
-        outcome: "ok", "error" or "cancel" for "finish", else None.
-        admitted: for "call", whether it was let through; else None.
-        error: the name of the exception that the caller got, or None.
-        state, failures, successes, probing: of the target, after the step.
-        retry_after: seconds until a probe may be admitted, where the breaker knows; else None.
-        events: what the breaker told its listeners.
-        sentence: what happened and why.
-        fault: the toolkit's fault (by its id) that showed itself, or None.
-        late: for "finish", that the call was admitted in an earlier period, in words; else "".
-        seconds: for "advance", how many passed; else 0.
-        cooldown: how long OPEN lasts now, in seconds.
-        probes: how many hold a probe's slot.
-        calls: how many outcomes the window holds; 0 where none counts them.
-    """
-
-    at: float
-    op: str
-    id: str | None
-    target: str
-    outcome: str | None
-    admitted: bool | None
-    error: str | None
-    state: CircuitBreakerState
-    failures: int
-    successes: int
-    probing: bool
-    retry_after: float | None
-    events: tuple[BreakerEvent, ...]
-    sentence: str
-    fault: str | None = None
-    late: str = ""
-    seconds: float = 0.0
-    cooldown: float = 0.0
-    probes: int = 0
-    calls: int = 0
 
 
 def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> BreakerConfig:
@@ -116,15 +38,15 @@ def breaker_config(config: BreakerConfig | Mapping[str, Any] | None = None) -> B
     Raises:
         ConfigError: no breaker is of that type.
     """
-    from labkit.config import nearest
+    from labkit.config import BREAKERS, nearest
 
     if config is not None and not isinstance(config, Mapping):
         return config
     fields = dict(config or {})
     kind = str(fields.pop("_type", "circuit_breaker"))
-    if kind not in _MIDDLEWARE:
-        near = nearest(kind, _MIDDLEWARE)
-        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(_MIDDLEWARE)}."
+    if kind not in BREAKERS:
+        near = nearest(kind, BREAKERS)
+        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(BREAKERS)}."
         raise ConfigError(f"'{kind}' is not the _type of a breaker; {hint}")
     made: Any = _checked(kind, fields)
     return made  # type: ignore[no-any-return]
@@ -191,7 +113,7 @@ class BreakerSession:
 
     def _begin(self) -> None:
         self._clock = VirtualClock()
-        self._breaker = _MIDDLEWARE[self.config.type](self.config, clock=self._clock)
+        self._breaker = make_middleware("breaker", self.config, self._clock)
         self._events: list[BreakerEvent] = []
         self._breaker.listen(self._events.append)
         self._chains: dict[str, Any] = {}

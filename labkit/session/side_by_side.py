@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labkit.errors import ClockError, ConfigError
-from labkit.session.session import BreakerSession, Step, breaker_config
+from labkit.session.session import BreakerSession, breaker_config
+from labkit.session.steps import Step
 
 if TYPE_CHECKING:
-    from labkit.session.session import BreakerConfig
+    from labkit.session.steps import BreakerConfig
 
 __all__ = ["Action", "BreakerSessions", "Round", "Script", "SharedFlight", "scripts", "side_by_side"]
 

@@ -45,7 +45,7 @@ def test_in_notebook_7(open_cell: Any) -> None:
 def test_says_that_a_long_run_runs(open_cell: Any, lab: Any) -> None:
     """A run of more than 300 ms is said to run until it is there; meanwhile the hand moves on and the last one wins."""
     code = (
-        "import time\nfrom pathlib import Path\nfrom labkit.widgets import explorer_model as model\n"
+        "import time\nfrom pathlib import Path\nfrom labkit.widgets.explorer import model\n"
         "run, runs = model.run_scenario, []\n"
         "def slowly(scenario):\n    runs.append(1)\n"
         "    while len(runs) == 2 and not Path('go-on').exists():\n        time.sleep(0.02)\n"

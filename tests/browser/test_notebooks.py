@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tools.notebooks import NOTEBOOKS, ROOT, find
+from tools.notebook_file import ROOT
+from tools.notebooks import NOTEBOOKS, find
 
 COURSE = [path.relative_to(ROOT).as_posix() for path in find([NOTEBOOKS])]
 STEPPER = "notebooks/concepts/02-three-states.ipynb"

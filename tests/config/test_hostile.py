@@ -18,7 +18,7 @@ from labkit.config.yaml.loader import open_document
 from labkit.errors import ConfigError, MiddlewareError
 from labkit.scenario import load_scenario, run_scenario, scenario_names
 from labkit.scenario.spec.arrivals import expected
-from labkit.scenario.spec.model import _library
+from labkit.scenario.spec.library import library
 from labkit.scenario.spec.reader import read_scenario
 
 NUMBERS = (
@@ -46,7 +46,7 @@ TELLING = ("s3cr", "HUNTER", "hunter", "pa55", "91827", "918,2", "77777", "eyJh"
 @cache
 def text_of(name: str) -> str:
     """A scenario of the library."""
-    return (_library() / f"{name}.yaml").read_text("utf-8")
+    return (library() / f"{name}.yaml").read_text("utf-8")
 
 
 def scalars(node: yaml.Node, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode, bool]]:

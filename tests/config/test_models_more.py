@@ -19,10 +19,17 @@ from labkit.config import (
     middleware_types,
 )
 from labkit.errors import ConfigError
+from labkit.policies.window_circuit_breaker import MINIMUM_CALLS
 
 BY_INTERVAL = {"failure_threshold": 5, "interval": 60}
 BY_RATE = {"failure_rate": 0.5, "window": 60}
 FILE = "middleware:\n  m:\n    _type: %s\n%sfunctions: {f: {_type: f, middleware: [m]}}"
+
+
+def test_the_models_words_give_the_policys_default() -> None:
+    """What the description of `minimum_calls` says of null is what the policy does where nothing is said."""
+    described = WindowCircuitBreakerMiddlewareConfig.model_fields["minimum_calls"].description or ""
+    assert described.endswith(f"null: {MINIMUM_CALLS}.")
 
 
 def findings(type_: str, **fields: Any) -> tuple[Finding, ...]:

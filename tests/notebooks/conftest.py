@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tools.notebooks import as_text, tidy
+from tools.notebook_file import as_text, tidy
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # one pixel
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tools.notebook_file import ROOT
 from tools.notebook_rules import findings
-from tools.notebooks import NOTEBOOKS, ROOT, find
+from tools.notebooks import NOTEBOOKS, find
 
 COURSE = find([NOTEBOOKS])
 

@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 
 from tools.checks import ROOT, STEPS
-from tools.notebooks import METADATA, WIDGET_VIEW, as_text, differences, load, main, merge_streams, tidy
+from tools.notebook_file import METADATA, WIDGET_VIEW, as_text, load, merge_streams, tidy
+from tools.notebooks import differences, main
 
 # A thing that shows itself as labkit's widgets do: a live view, and the picture that stands for it without a kernel.
 CONTROL = """

@@ -229,6 +229,22 @@ def test_plain_data_says_the_same() -> None:
     assert sum(data["counts"]["arrived"]["times"]) / 10_000 == pytest.approx(shown.counts[0].times[-1], abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("name", "type_", "breaker", "kind"),
+    [
+        ("availability_breaker", "circuit_breaker", True, "breaker"),
+        ("guard", "guarded_circuit_breaker", True, "guarded breaker"),
+        ("by_rate", "window_circuit_breaker", True, "window breaker"),
+        ("retry_budget", "retry_budget", False, ""),
+        ("savings", "retry_budget", False, "retry budget"),
+    ],
+)
+def test_a_page_is_told_which_layers_are_breakers(name: str, type_: str, breaker: bool, kind: str) -> None:
+    """What a layer is travels with it, so that a page needs no list of its own."""
+    plain = Layer(name, type_).plain()
+    assert (plain["name"], plain["breaker"], plain["kind"]) == (name, breaker, kind)
+
+
 def test_the_same_run_gives_the_same_sample() -> None:
     """Two flows of one trace are equal."""
     trace, scenario = ran("outage")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,13 @@ def test_values_by_their_path(small: Any) -> None:
     assert changed.stack.middleware["breaker"].cooldown_period == 9.5
     assert (changed.workload[0].rate, changed.replicas) == (20.0, 2)
     assert small().replicas == 1
+
+
+def test_a_pickled_scenario_takes_values(small: Any) -> None:
+    """A scenario that was sent to another process can still be read anew with values set by their path."""
+    sent = pickle.loads(pickle.dumps(small()))
+    assert sent == small()
+    assert sent.with_values({"duration": 7}) == small().with_values({"duration": 7})
 
 
 def test_a_value_may_be_new_or_a_whole_list(small: Any) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from labkit.errors import RunTooLargeError
 from labkit.scenario import load_scenario, metrics, run_scenario
+from labkit.scenario.run import columns as columns_module
 from labkit.scenario.run import runner as run_module
 from labkit.scenario.run.trace import CALL_OUTCOMES, PROBE_OUTCOMES, REJECTION_REASONS, STATES
 from labkit.scenario.spec import arrivals as arrivals_module
@@ -154,8 +155,9 @@ def test_progress_is_told_in_every_part(small: Any, monkeypatch: pytest.MonkeyPa
     """While arrivals are made, while calls are run and while the trace and its numbers are put together."""
     small()
     monkeypatch.setattr(arrivals_module, "_BLOCK", 20)
-    monkeypatch.setattr(run_module, "_LOOK_EVERY", 20)
-    monkeypatch.setattr(run_module, "_BLOCK", 5)
+    monkeypatch.setattr(run_module, "LOOK_EVERY", 20)
+    monkeypatch.setattr(columns_module, "LOOK_EVERY", 20)
+    monkeypatch.setattr(columns_module, "_BLOCK", 5)
     told: list[float] = []
     text = small.text.replace("latency: 0.05", "latency: {distribution: uniform, low: 0.01, high: 0.9}")
     trace = run_scenario(load_scenario(text), skip=False, progress=told.append)
@@ -174,8 +176,8 @@ def test_rows_are_put_in_order_a_block_at_a_time(rows: list[tuple[int, int]], bl
     times, calls = array("d", [time for time, _ in rows]), array("i", [call for _, call in rows])
     columns: list[Any] = [times, calls, array("i", range(len(rows)))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "_BLOCK", block)
-        found = run_module._sorted(columns, 0, 1, lambda share: None)
+        patch.setattr(columns_module, "_BLOCK", block)
+        found = columns_module._sorted(columns, 0, 1, lambda share: None)
     assert list(zip(*found, strict=True)) == sorted(zip(*columns, strict=True))
 
 
@@ -194,7 +196,8 @@ def test_a_run_that_grows_beyond_all_bounds_is_ended(
     text = small.text.replace("{_type: timeout, timeout: 2}", middleware).replace("fault: error", f"fault: {fault}")
     text = text.replace("[breaker, limit]", "[limit]")
     monkeypatch.setattr(run_module, limit, value)
-    monkeypatch.setattr(run_module, "_LOOK_EVERY", 10)
+    monkeypatch.setattr(run_module, "LOOK_EVERY", 10)
+    monkeypatch.setattr(columns_module, "LOOK_EVERY", 10)
     sentences = set()
     for _ in range(2):
         with pytest.raises(RunTooLargeError) as refused:

@@ -297,21 +297,21 @@ def test_a_picture_is_told_what_happened_when():
         ]
     )
     assert plan.periods(300, workers=200) == [
-        (60, 180, "hang", "hang"),
-        (180, 200, "capacity", "capacity 20 of 200"),
-        (200, 220, "capacity", "capacity 60 of 200"),
-        (280, 300, "error", "30 % of calls: error"),
+        (60, 180, "hang", "hang", None),
+        (180, 200, "capacity", "capacity 20 of 200", 20),
+        (200, 220, "capacity", "capacity 60 of 200", 60),
+        (280, 300, "error", "30 % of calls: error", None),
     ]
-    assert plan.periods(190)[1] == (180, 190, "capacity", "capacity 20")
+    assert plan.periods(190)[1] == (180, 190, "capacity", "capacity 20", 20)
     assert plan.periods(60) == []
-    assert FaultPlan(otherwise="slow").periods(9) == [(0, 9, "slow", "slow, 3 s")]
+    assert FaultPlan(otherwise="slow").periods(9) == [(0, 9, "slow", "slow, 3 s", None)]
 
 
 def test_a_service_tells_its_periods_with_its_own_workers(clock):
     """The service knows how many workers it usually has."""
     plan = FaultPlan([Window(1, 3, "error", capacity=[(2, 5)])])
     service = PartsAvailability(clock, plan=plan, workers=8)
-    assert service.periods(10) == [(1, 3, "error", "error"), (2, 3, "capacity", "capacity 5 of 8")]
+    assert service.periods(10) == [(1, 3, "error", "error", None), (2, 3, "capacity", "capacity 5 of 8", 5)]
 
 
 @pytest.mark.parametrize(

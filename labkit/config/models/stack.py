@@ -10,10 +10,7 @@ from labkit.config.findings import Finding
 from labkit.config.models.leases import LeaseConfig
 from labkit.config.models.middleware import MiddlewareConfig
 
-__all__ = ["BREAKERS", "FunctionConfig", "Path", "Position", "StackConfig"]
-
-BREAKERS = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
-"""The `_type`s that keep a state."""
+__all__ = ["FunctionConfig", "Path", "Position", "StackConfig"]
 
 Path = tuple[str | int, ...]
 """Where in the configuration: ("middleware", "availability_breaker", "cooldown_period"), or a list's name and index."""

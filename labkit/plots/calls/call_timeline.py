@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labkit.plots.calls.timeline import Period, Span, timeline
-from labkit.plots.draw.shapes import Picture
+from labkit.plots.draw.picture import Picture
 
 if TYPE_CHECKING:
     from labkit.session import Calls

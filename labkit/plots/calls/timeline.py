@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from labkit.plots.draw.shapes import Box, Line, Picture, Shape, Words, mark
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Box, Line, Shape, Words, mark
 from labkit.plots.draw.style import MARKS, SIZE, SIZE_SMALL, state_style, width_of
 
 __all__ = ["Period", "Span", "timeline"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from labkit.plots.draw.shapes import Picture, Shape, Words, wrap
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Shape, Words, wrap
 from labkit.plots.draw.style import SIZE
 
 __all__ = ["captioned"]

@@ -1,4 +1,4 @@
-"""Writes a picture as PNG with pillow: no display, no internet, half the time that a figure takes.
+"""Writes shapes as PNG with pillow: no display, no internet, half the time that a figure takes.
 
 Shapes are drawn at twice the size and averaged down, which smooths their edges. The type is DejaVu, whose files
 matplotlib brings along (matplotlib itself is not imported: that takes longer than the picture).
@@ -6,6 +6,7 @@ matplotlib brings along (matplotlib itself is not imported: that takes longer th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from io import BytesIO
@@ -14,7 +15,7 @@ from math import ceil, floor, hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from labkit.plots.draw.shapes import Area, Box, Disc, Line, Picture, Shape, Words
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Shape, Words
 from labkit.plots.draw.style import INKS, PAPER, TEXTURES
 
 if TYPE_CHECKING:
@@ -31,36 +32,37 @@ _NARROWER = 0.9  # DejaVu is wider than the type of most pages
 _CURVE = 12  # straight pieces of a Bézier curve
 
 
-def to_png(picture: Picture, *, scale: float = 2.0) -> bytes:
-    """Return the picture as a PNG of few colours on white.
+def to_png(shapes: Sequence[Shape], width: float, height: float, *, scale: float = 2.0) -> bytes:
+    """Return shapes as a PNG of few colours on white.
 
-    The same picture gives the same bytes with the same version of pillow.
+    The same shapes give the same bytes with the same version of pillow.
 
     Args:
-        picture: what to draw.
+        shapes: what to draw, from the back to the front.
+        width, height: pixels of the picture.
         scale: pixels of the file for one of the picture.
     """
     from PIL import Image
 
-    size = (round(picture.width * scale), round(picture.height * scale))
+    size = (round(width * scale), round(height * scale))
     image = Image.new("RGB", (size[0] * _FINER, size[1] * _FINER), "#FFFFFF")
     pen = _Pen(image, scale * _FINER)
-    for shape in picture.shapes:
+    for shape in shapes:
         pen.draw(shape)
     small = image.reduce(_FINER)
     # Flat colours and smooth edges need no more than a palette, which makes a file a third of the size.
-    few = small.quantize(palette=_palette(small, picture), dither=Image.Dither.NONE)
+    few = small.quantize(palette=_palette(small, shapes), dither=Image.Dither.NONE)
     out = BytesIO()
     few.save(out, "PNG", compress_level=6)
     return out.getvalue()
 
 
-def _palette(image: PillowImage, picture: Picture) -> PillowImage:
+def _palette(image: PillowImage, shapes: Sequence[Shape]) -> PillowImage:
     """The colours that shapes have, each as it is, and the mixtures at their edges that are seen most."""
     from PIL import Image
 
     inks = {"#FFFFFF": None}
-    for shape in picture.shapes:
+    for shape in shapes:
         if isinstance(shape, Words):
             used: tuple[str, ...] = (shape.ink, shape.tail_ink)
         elif isinstance(shape, Area):

@@ -1,4 +1,4 @@
-"""A picture as a list of shapes: one geometry, drawn by two writers (`svg.py`, `png.py`).
+"""The shapes that a picture is made of: one geometry, drawn by two writers (`svg.py`, `png.py`).
 
 Units are pixels at the size in which the picture is shown, y grows downwards. A colour is "#RRGGBB" or the name of one
 of `style.INKS`, which the writer turns into a theme's or a file's colour; "" is none.
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from labkit.plots.draw.style import MARKS, SIZE, SIZE_SMALL, width_of
 
-__all__ = ["Area", "Box", "Disc", "Line", "Picture", "Shape", "Words", "arrow", "beside", "mark", "moved", "wrap"]
+__all__ = ["Area", "Box", "Disc", "Line", "Shape", "Words", "arrow", "mark", "moved", "wrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,66 +98,6 @@ class Area:
 Shape: TypeAlias = Area | Box | Line | Disc | Words
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Shapes, with the words that stand for them where they cannot be seen.
-
-    Attributes:
-        width, height: pixels.
-        shapes: what is drawn, from the back to the front.
-        title: what it is a picture of, in a few words.
-        alt: what it shows, in whole sentences.
-
-    In a notebook it shows as a PNG (`labkit.plots.draw.png`), which every page that shows notebooks can show.
-    """
-
-    width: float
-    height: float
-    shapes: tuple[Shape, ...]
-    title: str
-    alt: str
-
-    def svg(self, *, themed: bool = False) -> str:
-        """Return the picture as SVG: with a file's colours on white, or, `themed`, with those of the page it is in."""
-        from labkit.plots.draw.svg import to_svg
-
-        return to_svg(self, themed=themed)
-
-    def png(self, scale: float = 2.0) -> bytes:
-        """Return the picture as PNG, with `scale` pixels of the file for one of the picture."""
-        from labkit.plots.draw.png import to_png
-
-        return to_png(self, scale=scale)
-
-    def save(self, path: str) -> None:
-        """Write the picture to a file, as its name ends: `.svg` or `.png`.
-
-        Raises:
-            ValueError: the name ends in something else.
-        """
-        ending = path.rpartition(".")[2].lower()
-        if ending not in ("svg", "png"):
-            raise ValueError(f"a picture is saved as .svg or .png, and '{path}' is neither")
-        content = self.svg().encode() if ending == "svg" else self.png()
-        with open(path, "wb") as file:
-            file.write(content)
-
-    def __str__(self) -> str:
-        return f"{self.title}. {self.alt}"
-
-    def __repr__(self) -> str:
-        return f"<picture: {self.title}>"
-
-    def _repr_mimebundle_(
-        self, include: object = None, exclude: object = None
-    ) -> tuple[dict[str, str], dict[str, object]]:
-        from base64 import b64encode
-
-        data = {"text/plain": str(self), "image/png": b64encode(self.png()).decode("ascii")}
-        size = {"width": round(self.width), "height": round(self.height), "alt": str(self)}
-        return data, {"image/png": size}
-
-
 def moved(shapes: Iterable[Shape], dx: float, dy: float) -> list[Shape]:
     """Return the shapes at another place."""
     result: list[Shape] = []
@@ -167,22 +107,6 @@ def moved(shapes: Iterable[Shape], dx: float, dy: float) -> list[Shape]:
         else:
             result.append(replace(shape, x=shape.x + dx, y=shape.y + dy))
     return result
-
-
-def beside(pictures: Sequence[Picture], *, gap: float = 24.0, title: str = "") -> Picture:
-    """Return one picture with the given ones side by side, their tops aligned."""
-    shapes: list[Shape] = []
-    at = 0.0
-    for picture in pictures:
-        shapes += moved(picture.shapes, at, 0.0)
-        at += picture.width + gap
-    return Picture(
-        at - gap,
-        max(picture.height for picture in pictures),
-        tuple(shapes),
-        title or " and ".join(picture.title for picture in pictures),
-        " ".join(f"{picture.title}: {picture.alt}" for picture in pictures),
-    )
 
 
 def arrow(

@@ -1,14 +1,14 @@
-"""Writes a picture as SVG: text, the same bytes every time, no library needed."""
+"""Writes shapes as SVG: text, the same bytes every time, no library needed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from html import escape as escape_html
 
-from labkit.plots.draw.shapes import Area, Box, Disc, Line, Picture, Shape
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Shape
 from labkit.plots.draw.style import FONT_FAMILY, INKS, MONO_FAMILY, PAPER, TEXTURES, THEMED
 
 __all__ = ["to_svg"]
@@ -19,34 +19,35 @@ _FILE_MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def to_svg(picture: Picture, *, themed: bool = False) -> str:
-    """Return the picture as one `<svg>` element.
+def to_svg(shapes: Sequence[Shape], width: float, height: float, *, title: str, alt: str, themed: bool = False) -> str:
+    """Return shapes as one `<svg>` element.
 
     Args:
-        picture: what to draw.
+        shapes: what to draw, from the back to the front.
+        width, height: pixels.
+        title: what they are a picture of, in a few words.
+        alt: what they show, in whole sentences.
         themed: take the colours and the type of the page that it is put into, on a transparent ground; otherwise a
             file's colours on white.
     """
     inks = THEMED if themed else PAPER
     # Two pictures on one page must not share a pattern's id: a browser paints with the first, even a hidden one.
-    key = sha256(repr(picture).encode() + repr(picture.shapes).encode() + bytes([themed])).hexdigest()[:8]
+    key = sha256(f"<picture: {title}>{tuple(shapes)!r}".encode() + bytes([themed])).hexdigest()[:8]
     patterns: dict[tuple[str, str], str] = {}
-    body = [_shape(shape, inks, patterns, key, themed) for shape in picture.shapes]
-    title, description = f"labkit-{key}-title", f"labkit-{key}-desc"
-    ground = "" if themed else f'<rect width="{_n(picture.width)}" height="{_n(picture.height)}" fill="#FFFFFF"/>'
+    body = [_shape(shape, inks, patterns, key, themed) for shape in shapes]
+    title_id, description_id = f"labkit-{key}-title", f"labkit-{key}-desc"
+    ground = "" if themed else f'<rect width="{_n(width)}" height="{_n(height)}" fill="#FFFFFF"/>'
     # An element whose id is taken twice is an error on a page with two views of one picture, so a themed one is named
     # without ids.
     name = (
-        f'aria-label="{escape(picture.title)}. {escape(picture.alt)}"'
-        if themed
-        else f'aria-labelledby="{title} {description}"'
+        f'aria-label="{escape(title)}. {escape(alt)}"' if themed else f'aria-labelledby="{title_id} {description_id}"'
     )
     head = "" if themed else (
-        f'<title id="{title}">{escape(picture.title)}</title><desc id="{description}">{escape(picture.alt)}</desc>'
+        f'<title id="{title_id}">{escape(title)}</title><desc id="{description_id}">{escape(alt)}</desc>'
     )  # fmt: skip
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(picture.width)} {_n(picture.height)}" '
-        f'width="{_n(picture.width)}" height="{_n(picture.height)}" role="img" {name} '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" '
+        f'width="{_n(width)}" height="{_n(height)}" role="img" {name} '
         f'font-family="{escape(FONT_FAMILY if themed else _FILE_FONT)}">'
         f"{head}{_defs(patterns, inks)}{ground}{''.join(body)}</svg>"
     )

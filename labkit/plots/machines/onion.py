@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from labkit.plots.draw.shapes import Box, Disc, Line, Picture, Shape, Words, arrow, mark, wrap
+from labkit.config import BREAKERS
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Box, Disc, Line, Shape, Words, arrow, mark, wrap
 from labkit.plots.draw.style import MARKS, SIZE, SIZE_SMALL, STATES, width_of
+from labkit.policies.window_circuit_breaker import MINIMUM_CALLS
 
 __all__ = ["Layer", "Lit", "layers_of", "onion"]
 
 _ROW = 17.0
-_BREAKERS = ("circuit_breaker", "window_circuit_breaker", "guarded_circuit_breaker")
 
 
 class Layer(NamedTuple):
@@ -117,7 +119,7 @@ def onion(
     for (x, _, _, _), layer in zip(boxes, layers, strict=True):
         if layer.type_ == "timeout":
             shapes += _clock(x, middle)
-        elif layer.type_ in _BREAKERS:
+        elif layer.type_ in BREAKERS:
             shapes += _gate(x, middle)
         elif layer.type_ == "bulkhead":
             shapes += _places(x, middle)
@@ -179,7 +181,7 @@ def _traveller(edges: Sequence[float], y: float, lit: Lit) -> list[Shape]:
 
 
 def _colour(layer: Layer) -> str:
-    return STATES["CLOSED"].colour if layer.type_ in _BREAKERS else "line"
+    return STATES["CLOSED"].colour if layer.type_ in BREAKERS else "line"
 
 
 def _clock(x: float, y: float) -> list[Shape]:
@@ -233,10 +235,10 @@ def _note(layers: Sequence[Layer], index: int) -> str:
     if layer.type_ == "bulkhead":
         return _bulkhead_note(settings, outer)
     if layer.type_ == "fallback":
-        if any(type_ in _BREAKERS for type_ in outer):
+        if any(type_ in BREAKERS for type_ in outer):
             return "Answers in place of the errors that it names; the breaker outside takes its answers for successes."
         return "Answers in place of the errors that it names; nothing inside hears of it."
-    if layer.type_ in _BREAKERS:
+    if layer.type_ in BREAKERS:
         what = "whole operations, with all their attempts" if "retry" in inner else "single attempts"
         counted = f"Counts {what}; {_opens(layer)}."
         if "fallback" in inner:
@@ -261,7 +263,7 @@ def _opens(layer: Layer) -> str:
     if settings.get("failure_rate") is None:
         return f"{settings['failure_threshold']} failures within {_seconds(settings['interval'])} open it"
     rate, window = settings["failure_rate"], _seconds(settings["window"])
-    from_on = settings.get("minimum_calls") or 10
+    from_on = settings.get("minimum_calls") or MINIMUM_CALLS
     return f"{rate:.0%} failures within the last {window} open it, from {from_on} calls on"
 
 

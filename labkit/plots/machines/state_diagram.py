@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from labkit.plots.draw.shapes import Box, Line, Picture, Shape, Words, arrow, moved, wrap
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Box, Line, Shape, Words, arrow, moved, wrap
 from labkit.plots.draw.style import SIZE, SIZE_SMALL, STATES, state_style, width_of
 from labkit.policies import Transition
 

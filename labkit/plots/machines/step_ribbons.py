@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from labkit.plots.draw.shapes import Box, Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Box, Line, Shape, Words
 from labkit.plots.draw.style import SIZE, SIZE_LABEL, SIZE_SMALL, SIZE_TICK, state_style, width_of
 
 __all__ = ["StepCell", "step_ribbons"]

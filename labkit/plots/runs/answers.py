@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Box, Picture, Shape, Words, mark
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Box, Shape, Words, mark
 from labkit.plots.draw.style import SIZE, SIZE_LABEL, SIZE_SMALL, width_of
 from labkit.plots.runs.binned import Axis, Ribbon, axis_of, binned
 from labkit.plots.runs.panels import HEAD, STRIP, Fault, Frame, draw_axis, draw_row, draw_strip

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress, pairwise, product
-from math import ceil, floor, inf, isfinite, isnan, log10, nan, nextafter
+from math import floor, inf, isfinite, isnan, log10, nan, nextafter
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from labkit.scenario.run.trace import Calls, Trace
 
-__all__ = ["Axis", "Binned", "Floats", "Ribbon", "axis_of", "binned", "highest", "rank", "round_step"]
+__all__ = ["Axis", "Binned", "Floats", "Ribbon", "axis_of", "binned", "highest", "round_step"]
 
 Floats: TypeAlias = Sequence[float]
 """A number by bin; NaN where there is none."""
@@ -144,15 +144,6 @@ def highest(line: Floats) -> float:
     (2.5, 0.0)
     """
     return max([value for value in line if value == value], default=0.0)
-
-
-def rank(share: float, count: int) -> int:
-    """Return where, among so many sorted values, the least one stands that so large a share of them does not pass.
-
-    >>> rank(0.95, 20), rank(0.5, 4), rank(0.0, 3)
-    (18, 1, 0)
-    """
-    return max(0, ceil(share * count - 1e-9) - 1)
 
 
 def binned(trace: Trace, axis: Axis) -> Binned:
@@ -295,6 +286,8 @@ def _percentiles(
     The values lie in the order of their bins, which begin at `cuts`; those before the first and after the last are in
     none.
     """
+    from labkit.scenario.read.counting import rank
+
     lines: list[list[float]] = [[] for _ in shares]
     ranked = sorted(values[: cuts[0]])
     for first, last in pairwise(cuts):
@@ -315,13 +308,18 @@ _Peaks: TypeAlias = dict[str, tuple[int, float]]
 
 
 def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[dict[str, Floats], dict[str, Floats], _Peaks, _Peaks]:
+    from labkit.scenario.read.counting import levels, most_in_a_second
+
     attempts = trace.attempts
     services = list(attempts.service)
     all_starts: list[float] = [*attempts.start]
     all_ends: list[float] = [*attempts.end]
     count = [services.count(place) for place in range(len(trace.services))]
     busiest = sorted(range(len(trace.services)), key=lambda place: (-count[place], place))[:_SERVICES]
-    rates, levels, rate_peaks, level_peaks = {}, {}, {}, {}
+    rates: dict[str, Floats] = {}
+    tops: dict[str, Floats] = {}
+    rate_peaks, level_peaks = {}, {}
+    steps = [place * axis.step for place in range(axis.bins)]
     for place in sorted(busiest):
         if not count[place]:
             continue
@@ -333,43 +331,9 @@ def _services(trace: Trace, axis: Axis, wide: Floats) -> tuple[dict[str, Floats]
         starts, ends = sorted(_known(starts)), sorted(_known(ends))
         cuts = _cuts(starts, axis)
         rates[name] = _rates([last - first for first, last in pairwise(cuts)], wide)
-        rate_peaks[name] = _most_in_a_second(starts[cuts[0] : cuts[-1]])
-        levels[name], level_peaks[name] = _level(starts, ends, cuts, axis)
-    return rates, levels, rate_peaks, level_peaks
-
-
-def _most_in_a_second(times: Floats) -> tuple[int, float]:
-    """How many of the sorted times lie in the second of the clock that has most of them, and when that begins."""
-    most, when, first = 0, 0.0, 0
-    while first < len(times):
-        second = floor(times[first] + 1e-9)
-        last = bisect_left(times, second + 1 - 1e-9, first + 1)
-        if last - first > most:
-            most, when = last - first, float(second)
-        first = last
-    return most, when
-
-
-def _level(starts: Floats, ends: Floats, cuts: Sequence[int], axis: Axis) -> tuple[Floats, tuple[int, float]]:
-    """The most that were there at once, by bin, and (the most of all, when); times are sorted."""
-    level = []
-    before = cuts[0]  # what began outside of the axis is in no bin
-    most, when, begun, gone = 0, starts[before] if before < cuts[-1] else 0.0, 0, 0
-    ends = [*ends, inf]
-    for place, (first, last) in enumerate(pairwise(cuts)):
-        edge = place * axis.step
-        # The level is highest at the edge of a bin, or right after an arrival.
-        top = max(0, bisect_left(starts, edge, before, cuts[-1]) - before - bisect_right(ends, edge, gone))
-        for at in starts[first:last]:
-            begun += 1
-            while ends[gone] <= at:
-                gone += 1
-            if begun - gone > top:
-                top = begun - gone
-                if top > most:
-                    most, when = top, at
-        level.append(float(top))
-    return level, (most, when)
+        rate_peaks[name] = most_in_a_second(starts[cuts[0] : cuts[-1]])
+        tops[name], level_peaks[name] = levels(starts, [*ends, inf], cuts, steps)
+    return rates, tops, rate_peaks, level_peaks
 
 
 def _ribbons(trace: Trace) -> list[Ribbon]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Area, Box, Disc, Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Shape, Words
 from labkit.plots.draw.style import LINES, SIZE, SIZE_LABEL, SIZE_TICK, STATES, width_of
 from labkit.plots.runs.binned import Axis, Floats, Ribbon, axis_of, binned, highest
 from labkit.plots.runs.panels import Frame, draw_areas, draw_axis, draw_key, draw_row, draw_steps, risen, where_any

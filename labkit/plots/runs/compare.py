@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Line, Shape, Words
 from labkit.plots.draw.style import SIZE, SIZE_LABEL, SIZE_TICK, width_of
 from labkit.plots.runs.binned import Binned, axis_of, binned
 from labkit.plots.runs.panels import (

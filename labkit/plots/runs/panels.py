@@ -52,12 +52,16 @@ _ROWS = 14  # more breakers than this are drawn as how many of them are in which
 
 
 class Fault(NamedTuple):
-    """A band: from when to when, its words ("" for one that is told with another), and the row of its words."""
+    """A band: from when to when, its words ("" for one that is told with another), and the row of its words.
+
+    `capacity` says that a service only has fewer workers than usual, and does not fail.
+    """
 
     start: float
     end: float
     words: str
     row: int = 0
+    capacity: bool = False
 
 
 class Scales(NamedTuple):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Area, Box, Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Area, Box, Line, Shape, Words
 from labkit.plots.draw.style import LINES, SIZE, SIZE_LABEL, SIZE_TICK, width_of
 from labkit.plots.runs.binned import Floats, Ribbon, axis_of, binned, highest
 from labkit.plots.runs.panels import (
+    Fault,
     Frame,
     draw_areas,
     draw_axis,
@@ -54,7 +56,7 @@ def recovery_timeline(
     frame = Frame(_GUTTER, right, axis_of([trace], most=bins_in(right - _GUTTER)))
     data = binned(trace, frame.axis)
     levels = workers_over_time(trace, service)
-    bands = [one for one in fault_bands(trace) if not one.words.startswith("capacity") and one.words]
+    bands = [one for one in fault_bands(trace) if one.words and not one.capacity]
     y = 2.0
     shapes: list[Shape] = draw_strip(frame, bands, y - 6.0)
     if bands and (end := bands[-1].end) < trace.duration:
@@ -85,7 +87,7 @@ def recovery_timeline(
     return Picture(width, y + 46.0, tuple(shapes + key), title, f"{describe(trace, data)} {told}".strip())
 
 
-def _panel(frame: Frame, top: float, high: float, bands: Sequence[tuple[float, float, str, int]]) -> list[Shape]:
+def _panel(frame: Frame, top: float, high: float, bands: Sequence[Fault]) -> list[Shape]:
     shapes: list[Shape] = [Box(frame.left, top, frame.right - frame.left, high, fill="panel")]
     for start, end, *_ in bands:
         x0, x1 = frame.at(start), frame.at(end)

@@ -8,7 +8,8 @@ from itertools import compress
 from math import ceil
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Area, Box, Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Area, Box, Line, Shape, Words
 from labkit.plots.draw.style import LINES, SIZE_SMALL, SIZE_TICK, width_of
 from labkit.plots.runs.binned import Axis, Floats, Ribbon, round_step
 from labkit.plots.runs.panels import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Area, Box, Disc, Line, Picture, Shape, Words, mark
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Shape, Words, mark
 from labkit.plots.draw.style import SIZE, SIZE_LABEL, SIZE_TICK, STATES, width_of
 from labkit.plots.runs.binned import round_step
 

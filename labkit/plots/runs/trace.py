@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Shape, Words
 from labkit.plots.draw.style import SIZE, STATES, width_of
 from labkit.plots.runs.binned import Binned, axis_of, binned
 from labkit.plots.runs.panels import (
@@ -74,7 +75,7 @@ def _head(trace: Trace, title: str, width: float) -> Words:
 def fault_bands(trace: Trace) -> list[Fault]:
     """Return the trace's faults with their labels; the same fault again and again is told once, with how often."""
     several = len({period.service for period in trace.faults}) > 1
-    periods = [one for one in trace.faults if one.fault != "healthy"]
+    periods = trace.faults
     again: dict[tuple[str, str], int] = {}
     for one in periods:
         again[one.service, one.words] = again.get((one.service, one.words), 0) + 1
@@ -87,7 +88,9 @@ def fault_bands(trace: Trace) -> list[Fault]:
             told.add(key)
             words = f"{one.service}: {one.words}" if several else one.words
             words += f" ({again[key]} times)" if again[key] > 1 else ""
-        bands.append(Fault(one.start, min(one.end, trace.until), words, int(one.service != periods[0].service)))
+        bands.append(
+            Fault(one.start, min(one.end, trace.until), words, int(one.service != periods[0].service), one.is_capacity)
+        )
     return bands
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING
 
-from labkit.plots.draw.shapes import Area, Box, Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Area, Box, Line, Shape, Words
 from labkit.plots.draw.style import LINES, SIZE, SIZE_LABEL, SIZE_SMALL, width_of
 from labkit.plots.runs.binned import Axis, Floats, binned, highest
 from labkit.plots.runs.panels import (

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import floor
 from typing import Any
 
-from labkit.plots.draw.shapes import Area, Box, Disc, Line, Picture, Shape, Words
+from labkit.plots.draw.picture import Picture
+from labkit.plots.draw.shapes import Area, Box, Disc, Line, Shape, Words
 from labkit.plots.draw.style import RAMP, SIZE, SIZE_SMALL, SIZE_TICK, contrast, ramp_colour, width_of
 from labkit.plots.runs.binned import round_step
 from labkit.plots.sweeps.table import Cells, bare_name, cells_of, median, name_words, value_words, words_for

@@ -66,16 +66,20 @@ def name_words(name: str) -> str:
     >>> name_words("functions.parts.failure_threshold"), name_words("latency_p95_s")
     ('failure threshold', 'latency p95, s')
     """
-    last = name.rpartition(".")[2]
-    for ending, unit in (("_per_s", " per s"), ("_s", ", s")):
-        if last.endswith(ending):
-            return last.removesuffix(ending).replace("_", " ") + unit
-    return last.replace("_", " ")
+    words, unit = _words_and_unit(name)
+    return f"{words}, {unit}" if unit else words
 
 
 def bare_name(name: str) -> str:
     """Return a name in words, without its unit."""
-    return name_words(name).rpartition(", ")[0] or name_words(name)
+    return _words_and_unit(name)[0]
+
+
+def _words_and_unit(name: str) -> tuple[str, str]:
+    last = name.rpartition(".")[2].replace("_", " ")
+    if last.endswith(" s") and not last.endswith(" per s"):
+        return last.removesuffix(" s"), "s"
+    return last, ""
 
 
 def words_for(numbers: Sequence[float]) -> Any:

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 from labkit.config import BREAKERS, StackConfig, nearest
 from labkit.errors import ConfigError
+from labkit.scenario.run.subjects import ASSISTANT
 from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, REJECTION_REASONS, STATES, FaultPeriod, Trace
 from labkit.scenario.spec.model import Scenario
-from labkit.scenario.spec.reader import service_of
 
 __all__ = [
-    "BREAKERS",
     "ENDS",
     "EVENTS",
     "PHRASES",
@@ -100,6 +99,29 @@ class Layer(NamedTuple):
     words: str = ""
     cooldown: float | None = None
     limit: float | None = None
+
+    @property
+    def is_breaker(self) -> bool:
+        """Whether it keeps a state."""
+        return self.type_ in BREAKERS
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words; "" where its name says so."""
+        if self.type_ == self.name:
+            return ""
+        return _KINDS.get(self.type_, self.type_.replace("_", " "))
+
+    def plain(self) -> dict[str, Any]:
+        """What a page draws of it."""
+        return {**self._asdict(), "breaker": self.is_breaker, "kind": self.kind}
+
+
+_KINDS = {
+    "circuit_breaker": "breaker",
+    "window_circuit_breaker": "window breaker",
+    "guarded_circuit_breaker": "guarded breaker",
+}
 
 
 class Served(NamedTuple):
@@ -242,7 +264,7 @@ class Flow:
             "replicas": self.replicas,
             "rows": self.rows,
             "share": self.share(),
-            "layers": [one._asdict() for one in self.layers],
+            "layers": [one.plain() for one in self.layers],
             "services": [
                 {"name": one.name, "workers": one.workers, "faults": [[f.start, f.end, f.words] for f in one.faults]}
                 for one in self.services
@@ -282,7 +304,7 @@ def words_of(event: Event, layers: Sequence[Layer], services: Sequence[Served], 
     if event.code == ENDS_:
         why = PHRASES["why ends"][event.place]
     elif event.code in (FAILS, TURNED_AWAY):
-        why = PHRASES[f"why {name.removeprefix('is ')}"][event.detail]
+        why = PHRASES["why fails" if event.code == FAILS else "why turned away"][event.detail]
     return str(PHRASES[key]).format(place=place, number=number, why=why)
 
 
@@ -312,8 +334,7 @@ def flow(
     layers, names = _way(trace, scenario, shown)
     home = _Homes(layers)
     services = tuple(
-        Served(name, trace.capacity.get(name), tuple(one for one in trace.faults if one.service == name and
-                                                     one.fault != "healthy"))
+        Served(name, trace.capacity.get(name), tuple(one for one in trace.faults if one.service == name))
         for name in names
     )  # fmt: skip
     rows = min(rows, trace.replicas)
@@ -428,16 +449,16 @@ def _way(trace: Trace, scenario: Scenario | None, function: str) -> tuple[tuple[
         layers.append(Layer(function, stack.functions[function].type_))
         for tool in tools:
             layers += [one for one in layers_of_function(stack, tool) if one not in layers]
-    found = [service_of(one, stack.functions[one], scenario.services) for one in tools or (function,)]
+    found = [scenario.service_of(one) for one in tools or (function,)]
     names = tuple(dict.fromkeys(name for name in found if name is not None))
     return tuple(layers), names or trace.services
 
 
 def _tools(scenario: Scenario, function: str) -> tuple[str, ...]:
     """The functions that a function calls in turn, if it is an assistant."""
-    service = service_of(function, scenario.stack.functions[function], scenario.services)
+    service = scenario.service_of(function)
     spec = scenario.services.get(service or "")
-    if spec is None or spec.type_ != "research_assistant":
+    if spec is None or spec.type_ != ASSISTANT:
         return ()
     named = [spec.settings.get(key, usual) for key, usual in (("stock", "parts_availability"),
                                                               ("documents", "maintenance_documents"))]  # fmt: skip
@@ -454,7 +475,7 @@ def _beside(
         config = scenario.stack.functions[tool]
         own = {*scenario.stack.functions[function].middleware, function, *config.middleware}
         missing = tuple(one.name for one in layers if one.name not in own)
-        service = service_of(tool, config, scenario.services)
+        service = scenario.service_of(tool)
         if missing and service is not None:
             found.append((service, missing))
     return tuple(found)
@@ -468,7 +489,7 @@ class _Homes:
         types = [one.type_ for one in layers]
         self.retry = types.index("retry") if "retry" in types else -1
         self.bulkhead = types.index("bulkhead") if "bulkhead" in types else -1
-        self.assistant = types.index("research_assistant") if "research_assistant" in types else -1
+        self.assistant = types.index(ASSISTANT) if ASSISTANT in types else -1
 
     def before(self, first: bool, failed: bool) -> int:
         """Where it waits before its next attempt: the layer's place, -1 with its caller."""
@@ -489,7 +510,7 @@ def limit_place(layers: Sequence[Layer], waited: float, total: float, probe: boo
     limits = [
         place
         for place, one in enumerate(layers)
-        if one.limit is not None and (one.type_ == "timeout" or (probe and one.type_ in BREAKERS))
+        if one.limit is not None and (one.type_ == "timeout" or (probe and one.is_breaker))
     ]
     if not limits:
         return -1
@@ -533,7 +554,7 @@ class _Concerned:
     def __init__(self, trace: Trace, scenario: Scenario | None) -> None:
         self._trace = trace
         self._stack = scenario.stack if scenario is not None else None
-        self._contexts = trace.contexts or trace.functions
+        self._contexts = trace.target_of
         self._behind = trace.behind or trace.functions
         self._found: dict[tuple[int, int], set[int] | None] = {}
 
@@ -637,7 +658,7 @@ def _breakers(
         whose = changes.setdefault((trace.breakers[breaker], replica), {})
         whose.setdefault(trace.targets[target], []).append((at, state))
     for place, layer in enumerate(layers):
-        if layer.type_ not in BREAKERS and not any(name == layer.name for name, _ in changes):
+        if not layer.is_breaker and not any(name == layer.name for name, _ in changes):
             continue
         for replica in range(rows):
             found = changes.get((layer.name, replica), {})
@@ -645,7 +666,7 @@ def _breakers(
                 stack, way = scenario.stack, (function, *_tools(scenario, function))
                 kept = [stack.target_of(one) for one in way if layer.name in stack.layers_of(one)]
             else:
-                own = trace.contexts[trace.functions.index(function)] if trace.contexts else function
+                own = trace.target_of[trace.functions.index(function)]
                 kept = [own, *found]
             states = next((found[target] for target in kept if target in found), [])
             yield Breaker(place, replica, ((0.0, STATES.index("CLOSED")), *states))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from math import inf
 from typing import Any
 
+from labkit.scenario.read.counting import levels, most_in_a_second, rank
+from labkit.scenario.read.recovery import full_service, repair_of
 from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, STATES, FaultPeriod, Trace
 
-__all__ = ["FULL", "METRICS", "RECOVERED", "metrics"]
+__all__ = ["METRICS", "metrics"]
 
 METRICS: dict[str, str] = {
     "offered": "calls that arrived",
@@ -43,10 +45,6 @@ METRICS: dict[str, str] = {
 }
 """Every metric's name, and what it counts."""
 
-RECOVERED = 5.0
-"""Seconds of full service after which a service counts as recovered."""
-FULL = 0.99
-"""The share of calls with a live answer that is full service."""
 _BLOCK = 1 << 19  # numbers that are put in order at a time
 _STEPS = 7  # of a scope
 _UNFINISHED = len(CALL_OUTCOMES)
@@ -105,7 +103,7 @@ class _Scope:
         self.invented = sum(calls.invented[row] for row in rows)
         those = [row for row, call in enumerate(attempts.call) if call in mine]
         self.admitted = _different([attempts.call[row] for row in those], len(calls))
-        context = trace.contexts[number] if trace.contexts else function
+        context = trace.target_of[number]
         self.target = trace.targets.index(context) if context in trace.targets else -1
         self.rows = mine
         if not rows and trace.behind:  # nobody calls it but an assistant: what its service saw is what was asked of it
@@ -135,7 +133,7 @@ class _Scope:
             "unfinished": outcome.count(_UNFINISHED),
             "timeouts": counts["timeout"],
             "attempts": attempts,
-            "attempts_per_s_peak": _peak_a_second(self.began),
+            "attempts_per_s_peak": most_in_a_second(self.began)[0],
             "amplification": attempts / self.admitted if self.admitted else None,
             "in_flight_peak": self._in_flight(),
             "latency_p50_s": half,
@@ -160,7 +158,10 @@ class _Scope:
         self.step()
         took = _in_order(took, self.step)
         self.step()
-        return _percentile(took, 0.50), _percentile(took, 0.95), _percentile(took, 0.99)
+        if not took:
+            return None, None, None
+        half, most, nearly_all = (took[rank(share, len(took))] for share in (0.50, 0.95, 0.99))
+        return half, most, nearly_all
 
     def _in_flight(self) -> int:
         began, ended = self.began, self.ended
@@ -181,7 +182,6 @@ class _Scope:
             ):
                 if end in wanted:
                     decisive[end, replica] = max(start, decisive.get((end, replica), start))
-        faults = [period for period in trace.faults if period.fault != "healthy"]
         state: dict[tuple[int, int, int], int] = {}
         found = []
         for at, breaker, target, replica, now in table.rows():
@@ -189,13 +189,12 @@ class _Scope:
             state[breaker, target, replica] = now
             if now != _OPEN or (self.target is not None and target != self.target):
                 continue
-            kind = "probe" if before != _CLOSED else _kind(faults, decisive.get((at, replica), at), at)
+            kind = "probe" if before != _CLOSED else _kind(trace.faults, decisive.get((at, replica), at), at)
             found.append((at, kind))
         return found
 
     def _time_to_open(self, opens: Iterable[tuple[float, str]]) -> float | None:
-        faults = [period for period in self.trace.faults if period.fault != "healthy"]
-        begin = min((period.start for period in faults), default=None)
+        begin = min((period.start for period in self.trace.faults), default=None)
         if begin is None:
             return None
         return min((at - begin for at, _ in opens if at >= begin), default=None)
@@ -220,22 +219,11 @@ class _Scope:
 
     def _recovery(self) -> float | None:
         trace = self.trace
-        ends = [period.end for period in trace.faults if period.fault not in ("capacity", "healthy")]
-        repaired = max(ends, default=None)
-        if repaired is None or repaired >= trace.duration:
+        repaired = repair_of(trace)
+        if repaired is None:
             return None
-        start = self.start
-        so_far = array("I", accumulate(self.useful, initial=0))
-        row = self.useful.find(1, bisect_left(start, repaired))
-        while row >= 0:
-            begin = start[row]
-            if begin + RECOVERED > trace.duration + 1e-9:
-                return None
-            behind = bisect_left(start, begin + RECOVERED, row)
-            if so_far[behind] - so_far[row] >= FULL * (behind - row):
-                return begin - repaired
-            row = self.useful.find(1, row + 1)
-        return None
+        begin = full_service(self.start, self.useful, repaired, trace.duration)
+        return None if begin is None else begin - repaired
 
 
 def _kind(faults: Iterable[FaultPeriod], began: float, at: float) -> str:
@@ -243,30 +231,13 @@ def _kind(faults: Iterable[FaultPeriod], began: float, at: float) -> str:
     past = scarce = False
     for period in faults:
         in_force = period.start <= at and period.end > began
-        if period.fault == "capacity":  # restored traffic that meets too few workers trips anew
+        if period.is_capacity:  # restored traffic that meets too few workers trips anew
             scarce = scarce or in_force
         elif in_force:
             return "true"
         else:
             past = past or period.end <= began
     return "retrip" if past else "true" if scarce else "false"
-
-
-def _percentile(values: Sequence[float], share: float) -> float | None:
-    """The least value that so large a share of the values does not pass; they are sorted."""
-    if not values:
-        return None
-    return values[max(0, -int(-share * len(values) // 1) - 1)]
-
-
-def _peak_a_second(times: Sequence[float]) -> int:
-    """The most of the times, which are in order, within one second of the clock."""
-    most, row, many = 0, 0, len(times)
-    while row < many:
-        after = bisect_left(times, int(times[row]) + 1.0, row)
-        most = max(most, after - row)
-        row = after
-    return most
 
 
 def _different(calls: Iterable[int], many: int) -> int:
@@ -308,13 +279,7 @@ def _most_at_once(starts: Sequence[float], ends: Sequence[float], step: Callable
     step()
     over = _in_order(over, step)
     step()
-    most = now = done = 0
-    for start in begun:
-        while done < len(over) and over[done] <= start:
-            done += 1
-            now -= 1
-        now += 1
-        if now > most:
-            most = now
+    over.append(inf)
+    _, (most, _) = levels(begun, over, (0, len(begun)), (-inf,))
     beside = (bisect_right(begun, at) - bisect_right(over, at) + many for at, many in instants.items())
     return max([most, *beside])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from labkit.scenario.run.trace import STATES, Trace
 
-__all__ = ["Turn", "repair_of", "turns_after", "workers_over_time"]
+__all__ = ["FULL", "RECOVERED", "Turn", "full_service", "repair_of", "turns_after", "workers_over_time"]
+
+RECOVERED = 5.0
+"""Seconds of full service after which a service counts as recovered."""
+FULL = 0.99
+"""The share of calls with a live answer that is full service."""
 
 _CLOSED, _OPEN = STATES.index("CLOSED"), STATES.index("OPEN")
 
@@ -37,19 +45,43 @@ def workers_over_time(trace: Trace, service: str) -> list[tuple[float, int]]:
         return []
     found = [(0.0, usual)]
     for period in trace.faults:
-        if period.service == service and period.fault == "capacity":
-            many = int(period.words.split()[1])  # "capacity 10 of 30"
+        if period.service == service and period.workers is not None:
             if found[-1][0] == period.start:
                 found.pop()
-            found += [(period.start, many), (period.end, usual)]
+            found += [(period.start, period.workers), (period.end, usual)]
     return [one for one in found if one[0] < trace.until]
 
 
 def repair_of(trace: Trace) -> float | None:
     """When the last fault ended, capacity aside, in seconds; None if there was none or the run ended before."""
-    ends = [one.end for one in trace.faults if one.fault not in ("healthy", "capacity")]
+    ends = [one.end for one in trace.faults if not one.is_capacity]
     repaired = max(ends, default=None)
     return repaired if repaired is not None and repaired < trace.duration else None
+
+
+def full_service(start: Sequence[float], useful: bytes, since: float, duration: float) -> float | None:
+    """When full service begins: the first call with a live answer from which on it lasts for `RECOVERED` seconds.
+
+    Args:
+        start: when each call arrived, in seconds and in order.
+        useful: of each call 1 if it got a live answer, else 0.
+        since: seconds before which it does not count.
+        duration: seconds in which calls may arrive; the stretch has to end within them.
+
+    Returns:
+        Seconds; None if it never does.
+    """
+    so_far = array("I", accumulate(useful, initial=0))
+    row = useful.find(1, bisect_left(start, since))
+    while row >= 0:
+        begin = start[row]
+        if begin + RECOVERED > duration + 1e-9:
+            return None
+        behind = bisect_left(start, begin + RECOVERED, row)
+        if so_far[behind] - so_far[row] >= FULL * (behind - row):
+            return begin
+        row = useful.find(1, row + 1)
+    return None
 
 
 def turns_after(trace: Trace, service: str, seconds: float) -> list[Turn]:

@@ -71,7 +71,7 @@ def bills(trace: Trace) -> list[Bill]:
 def closed_too_early(trace: Trace) -> int:
     """How often a breaker closed while a fault was in force, as when a probe went to another function than failed."""
     closed = STATES.index("CLOSED")
-    faults = [one for one in trace.faults if one.fault not in ("healthy", "capacity")]
+    faults = [one for one in trace.faults if not one.is_capacity]
     return sum(
         any(one.start <= at < one.end for one in faults)
         for at, *_, state in trace.transitions.rows()

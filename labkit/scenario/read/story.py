@@ -71,14 +71,13 @@ def _arrivals(trace: Trace) -> str:
 
 def _faults(trace: Trace) -> list[str]:
     told = []
-    periods = [one for one in trace.faults if one.fault != "healthy"]
     by_kind: dict[tuple[str, str, str], list[FaultPeriod]] = {}
-    for one in periods:
-        by_kind.setdefault((one.service, one.fault, "" if one.fault == "capacity" else one.words), []).append(one)
+    for one in trace.faults:
+        by_kind.setdefault((one.service, one.fault, "" if one.is_capacity else one.words), []).append(one)
     for key, listed in by_kind.items():
         first, last = listed[0], listed[-1]
-        if first.fault == "capacity":
-            steps = ", then ".join(one.words.removeprefix("capacity ") for one in listed)
+        if first.is_capacity:
+            steps = ", then ".join(_workers(one, trace) for one in listed)
             told.append(f"{first.service} had fewer workers {_span(first.start, last.end, trace)}: {steps}.")
         elif len(listed) == 1:
             told.append(f"The fault of {first.service} ({key[2]}) lasted {_span(first.start, first.end, trace)}.")
@@ -88,6 +87,11 @@ def _faults(trace: Trace) -> list[str]:
                 f"{_span(first.start, first.end, trace)} for the first time and until {_s(last.end)} for the last."
             )
     return told
+
+
+def _workers(period: FaultPeriod, trace: Trace) -> str:
+    usual = trace.capacity.get(period.service)
+    return f"{period.workers}" if usual is None else f"{period.workers} of {usual}"
 
 
 def _span(start: float, end: float, trace: Trace) -> str:
@@ -133,7 +137,7 @@ def _although(trace: Trace) -> str:
 
 def _after(trace: Trace, target: int, by_replica: Mapping[int, float]) -> str:
     """After how many failed attempts in a row, where the trace can tell."""
-    attempts, calls, contexts = trace.attempts, trace.calls, trace.contexts or trace.functions
+    attempts, calls, contexts = trace.attempts, trace.calls, trace.target_of
     functions = [number for number, context in enumerate(contexts) if context == trace.targets[target]]
     called = {(trace.behind or trace.functions)[number] for number in functions}
     if len(functions) != 1 or not called <= set(trace.services):
@@ -195,17 +199,17 @@ def _probes(trace: Trace, at_once: int) -> list[str]:
     if not many:
         return []
     ended = {name: probes.outcome.tolist().count(code) for code, name in enumerate(PROBE_OUTCOMES)}
+    cancelled = "was cancelled" if ended["cancelled"] == 1 else "were cancelled"
     words = [f"{'none' if not ended['succeeded'] else ended['succeeded']} succeeded"]
     words += [f"{ended['failed']} failed"] if ended["failed"] else []
-    words += [f"{ended['cancelled']} {'was' if ended['cancelled'] == 1 else 'were'} cancelled"] * bool(
-        ended["cancelled"]
-    )
+    words += [f"{ended['cancelled']} {cancelled}"] if ended["cancelled"] else []
     first: dict[int, float] = {}
     for replica, start in zip(probes.replica, probes.start, strict=True):
         first.setdefault(replica, start)
     times = sorted(first.values())
     if many == 1:
-        how = "succeeded" if ended["succeeded"] else words[1].removeprefix("1 ") if len(words) > 1 else "had not ended"
+        ways = {"succeeded": "succeeded", "failed": "failed", "cancelled": cancelled}
+        how = next((way for kind, way in ways.items() if ended[kind]), "had not ended")
         return [f"One probe was sent, at {_s(times[0])}, and {how}."]
     who = "The first probe was" if len(times) == 1 else f"{len(times)} replicas sent their first probes"
     sent = f"{who} sent {_when(times)}" if len(times) == 1 else f"{who} {_when(times)}"

@@ -12,7 +12,7 @@ from math import ceil, inf
 from statistics import median
 
 from labkit.errors import LabkitError
-from labkit.scenario.read.metrics import FULL, RECOVERED
+from labkit.scenario.read.recovery import FULL, RECOVERED, full_service
 from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, REJECTION_REASONS, Trace
 
 __all__ = ["KINDS", "Work", "work"]
@@ -125,7 +125,7 @@ def work(trace: Trace) -> Work:
                 took.append(until - served)
             for second in range(int(served), min(bins, ceil(until))):
                 spent[kind][second] += min(until, second + 1.0) - max(served, second)
-    dips = [one for one in trace.faults if one.service == service and one.fault == "capacity"]
+    dips = [one for one in trace.faults if one.service == service and one.is_capacity]
     dip = (min(one.start for one in dips), max(one.end for one in dips)) if dips else None
     back, lately = _full_service(trace, dip[1] if dip is not None else inf)
     return Work(
@@ -163,14 +163,5 @@ def _full_service(trace: Trace, since: float) -> tuple[float | None, tuple[int, 
     # By their end: once no calls arrive any more, whoever still waits is served by workers that had no time before.
     until = trace.duration
     last = [good for at, good in zip(trace.calls.end, useful, strict=True) if until - RECOVERED <= at <= until]
-    back = None
-    for row, begin in enumerate(start):
-        if begin < since or not useful[row]:
-            continue
-        if begin + RECOVERED > trace.duration + 1e-9:
-            break
-        stretch = [useful[one] for one in range(row, len(start)) if start[one] < begin + RECOVERED]
-        if sum(stretch) >= FULL * len(stretch):
-            back = begin - since
-            break
-    return back, (sum(last), len(last))
+    begin = full_service(start, bytes(useful), since, trace.duration)
+    return None if begin is None else begin - since, (sum(last), len(last))

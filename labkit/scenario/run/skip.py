@@ -18,12 +18,12 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice, takewhile
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labkit.errors import CircuitBreakerOpenError
 from labkit.middleware import (
@@ -36,21 +36,20 @@ from labkit.middleware import (
     TimeoutMiddleware,
 )
 from labkit.policies import CircuitBreakerState
+from labkit.scenario.run.columns import CallColumns, Recorder
+from labkit.scenario.run.subjects import subjects_of
 from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, REJECTION_REASONS
+from labkit.scenario.spec.model import Load, Scenario
 from labkit.services import MaintenanceDocuments, PartsAvailability
-
-if TYPE_CHECKING:
-    from labkit.scenario.run.runner import _Run
-    from labkit.scenario.spec.model import Load
-    from labkit.timing import VirtualClock
+from labkit.timing import VirtualClock
 
 __all__ = ["SkipAhead"]
 
 _WORTH_IT = 4  # calls
 _MANY = 256
 _AT_ONCE = 1 << 19  # calls that are written in one go, so that a run can tell how far it is
-_BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
-_KNOWN = (*_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
+_PLAIN_BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
+_KNOWN = (*_PLAIN_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
 _SUCCEEDED, _UNAVAILABLE, _REJECTED = (CALL_OUTCOMES.index(one) for one in ("succeeded", "unavailable", "rejected"))
 _UNFINISHED = len(CALL_OUTCOMES)
 _ANSWERED, _SAID_NO = ATTEMPT_OUTCOMES.index("answered"), ATTEMPT_OUTCOMES.index("rejected")
@@ -179,16 +178,34 @@ class SkipAhead:
     """Finds such stretches for one run, and writes them.
 
     Args:
-        run: whose columns are written.
+        scenario: what is run.
+        clock: of the run.
+        stacks: of the replicas.
+        services: those that the replicas share, by name.
+        columns: of the calls, which are written.
+        recorder: of the run, whose columns are written.
     """
 
-    def __init__(self, run: _Run) -> None:
-        self._run = run
-        self._now = run.clock.now
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: VirtualClock,
+        stacks: Sequence[Stack],
+        services: Mapping[str, Any],
+        columns: CallColumns,
+        recorder: Recorder,
+    ) -> None:
+        self._scenario = scenario
+        self._clock = clock
+        self._stacks = stacks
+        self._shared = services
+        self._columns = columns
+        self._recorder = recorder
+        self._now = clock.now
         self._services: list[Any] = []  # of each load
         self._ways: list[list[_Way | None]] = []  # by load and replica
         self._attempt_outcomes: list[tuple[int, ...] | None] = []  # of each load, by subject in turn
-        for load in run.scenario.workload:
+        for load in scenario.workload:
             service, ways, outcomes = self._of(load)
             self._services.append(service)
             self._ways.append(ways)
@@ -202,19 +219,19 @@ class SkipAhead:
         self._earns_open = any(way.earns_open for way in known)
 
     def _of(self, load: Load) -> tuple[Any, list[_Way | None], tuple[int, ...] | None]:
-        run = self._run
-        nothing: list[_Way | None] = [None] * len(run.stacks)
+        scenario, stacks = self._scenario, self._stacks
+        nothing: list[_Way | None] = [None] * len(stacks)
         if load.mode != "invoke" or load.retry_waits:
             return None, nothing, None
-        service = run.service_behind(load.function)
+        service: Any = self._shared.get(scenario.service_of(load.function) or "")
         if type(service) not in (PartsAvailability, MaintenanceDocuments):
             return None, nothing, None
-        adapter = run.scenario.stack.functions[load.function].settings.get("adapter", "none")
+        adapter = scenario.stack.functions[load.function].settings.get("adapter", "none")
         outcomes: tuple[int, ...] | None = None
         if adapter in ("none", "in_process"):
-            subjects = run.subjects_of(load)
+            subjects = subjects_of(scenario, load)
             outcomes = tuple(_ANSWERED if service.knows(subject) else _SAID_NO for subject in subjects)
-        ways = [self._way(load, stack) for stack in run.stacks]
+        ways = [self._way(load, stack) for stack in stacks]
         return service, ways, outcomes
 
     def _way(self, load: Load, stack: Stack) -> _Way | None:
@@ -223,7 +240,7 @@ class SkipAhead:
             return None
         if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for one in layers.values()):
             return None
-        breakers = [(name, one) for name, one in layers.items() if isinstance(one, _BREAKERS)]
+        breakers = [(name, one) for name, one in layers.items() if isinstance(one, _PLAIN_BREAKERS)]
         limits = [one.config.timeout for one in layers.values() if isinstance(one, TimeoutMiddleware)]
         target = stack.target_of(load.function)
         while_open = None
@@ -249,8 +266,7 @@ class SkipAhead:
 
     def _end(self, number: int) -> int:
         """The call at which the stretch ends at the latest."""
-        run = self._run
-        probing = bool(run.recorder.flying)  # which may decide something
+        probing = bool(self._recorder.flying)  # which may decide something
         until = math.inf
         self._modes: list[list[bool]] = []  # by load and replica: whether its breaker is open
         healthy: set[int] = set()  # loads
@@ -278,8 +294,8 @@ class SkipAhead:
         if healthy and not self._all_sure(number, healthy):
             return number
         if probing or self._may_spend(number):
-            until = min(until, run.clock.next_due())
-        return bisect_left(run.start, until, number)
+            until = min(until, self._clock.next_due())
+        return bisect_left(self._columns.start, until, number)
 
     def _open_until(self, way: _Way) -> float | None:
         """Until when the outermost breaker rejects every call, if nothing happens; None if it does not now."""
@@ -291,11 +307,11 @@ class SkipAhead:
         held = breaker.snapshot(way.target)
         if held.state is CircuitBreakerState.OPEN:
             return float(held.changed_at + breaker.config.cooldown_period)
-        return self._run.clock.next_due()
+        return self._clock.next_due()
 
     def _may_spend(self, number: int) -> bool:
         """Whether a call in flight may ask for a retry while those that are rejected earn tokens for it."""
-        return self._earns_open and number > self._run.calls - self._run.left[0]
+        return self._earns_open and number > self._columns.many - self._columns.left[0]
 
     def _at_rest(self, way: _Way) -> bool:
         """Whether every breaker is closed and remembers nothing."""
@@ -303,7 +319,7 @@ class SkipAhead:
 
     def _all_sure(self, number: int, healthy: set[int]) -> bool:
         """Whether every call in flight is at a healthy service that will answer it within every limit."""
-        run, now = self._run, self._now()
+        columns, now = self._columns, self._now()
         limit = min(way.limit for place in healthy for way in self._ways[place] if way is not None)
         at_services = 0
         for draws in self._draws.values():
@@ -315,7 +331,7 @@ class SkipAhead:
             if any(seconds >= limit or at < since for at, seconds in flying):
                 return False
             at_services += service.in_flight
-        return at_services == number - (run.calls - run.left[0])
+        return at_services == number - (columns.many - columns.left[0])
 
     # ----------------------------------------------------------------------------------------------------- the writing
 
@@ -329,8 +345,8 @@ class SkipAhead:
 
     def _write_rejected(self, number: int, end: int) -> int:
         """Calls of one load, of which each is rejected by its replica's open breaker."""
-        run = self._run
-        start, replica_of = run.start, run.replica
+        columns, recorder = self._columns, self._recorder
+        start, replica_of = columns.start, columns.replica
         for replica, way in enumerate(self._ways[0]):
             assert way is not None
             rejects, target = way.breakers[0][1].rejects, way.target
@@ -341,27 +357,27 @@ class SkipAhead:
         many = end - number
         way = self._ways[0][0]
         assert way is not None
-        ats, recorder = start[number:end], run.recorder
+        ats = start[number:end]
         whose = recorder.middleware[way.breakers[0][0]], recorder.targets[way.target]
         values = (ats, *whose, replica_of[number:end], range(number, end), _BREAKER)
-        _extend(run.recorder.rejection_columns, values, many)
-        run.end[number:end] = ats
-        run.outcome[number:end] = bytes([way.while_open or _REJECTED]) * many
+        _extend(recorder.rejection_columns, values, many)
+        columns.end[number:end] = ats
+        columns.outcome[number:end] = bytes([way.while_open or _REJECTED]) * many
         for replica, each in enumerate(self._ways[0]):
             if each is not None and each.earns_open:
                 each.earn(each.earns_open, replica_of[number:end].count(replica))
-        run.ended(many)
+        columns.ended(many)
         return end
 
     def _write_answered(self, number: int, end: int) -> int:
         """Calls of one load, of which each is answered by a service that is well and has room for all."""
-        run, service, outcomes = self._run, self._services[0], self._attempt_outcomes[0]
-        draws, edge, duration = self._draws[id(service)], service.steady_until(), run.scenario.duration
+        columns, service, outcomes = self._columns, self._services[0], self._attempt_outcomes[0]
+        draws, edge, duration = self._draws[id(service)], service.steady_until(), self._scenario.duration
         way = self._ways[0][0]
         assert way is not None
         assert outcomes is not None
         limit = way.limit
-        ats = run.start[number:end]
+        ats = columns.start[number:end]
         seconds = draws.peek_many(end - number)
         ends = array("d", map(add, ats, seconds))
         if ends and not (min(seconds) > 0.0 and max(seconds) < limit and max(ends) <= edge and max(ends) < duration):
@@ -371,33 +387,35 @@ class SkipAhead:
         many = end - number
         draws.take_many(many)
         ats, ends = ats[:many], ends[:many]
-        place = next(n for n, name in enumerate(run.service_names) if run.shared.get(name) is service)
+        place = next(n for n, name in enumerate(self._scenario.services) if self._shared.get(name) is service)
         if len(outcomes) > 1:
             said: Any = bytes(outcomes[one % len(outcomes)] for one in range(number, end))
         else:
             said = outcomes[0]
-        _extend(run.recorder.attempt_columns, (range(number, end), place, ats, ats, ends, said), many)
-        run.end[number:end] = ends
-        run.outcome[number:end] = bytes([_SUCCEEDED]) * many
-        run.useful[number:end] = b"\1" * many
-        stopped = run.start[end] if end < run.calls else math.inf
-        ways, replica_of = self._ways[0], run.replica
+        _extend(self._recorder.attempt_columns, (range(number, end), place, ats, ats, ends, said), many)
+        columns.end[number:end] = ends
+        columns.outcome[number:end] = bytes([_SUCCEEDED]) * many
+        columns.useful[number:end] = b"\1" * many
+        stopped = columns.start[end] if end < columns.many else math.inf
+        ways, replica_of = self._ways[0], columns.replica
         for replica, each in enumerate(ways):
             if each is not None and each.earns:
                 each.earn(each.earns, replica_of[number:end].count(replica))
         left = [(ended, one, ways[replica_of[one]]) for one, ended in enumerate(ends, number) if ended > stopped]
-        draws.leave_behind(run.clock, stopped, left)  # type: ignore[arg-type]
-        run.ended(many)
+        draws.leave_behind(self._clock, stopped, left)  # type: ignore[arg-type]
+        columns.ended(many)
         return end
 
     def _write_each(self, number: int, end: int) -> int:
         """Calls of which some may be rejected and others answered, by several loads."""
-        run, now = self._run, self._now()
-        start, load_of, replica_of, duration = run.start, run.load_of, run.replica, run.scenario.duration
-        attempt = [column.append for column in run.recorder.attempt_columns]
-        reject = [column.append for column in run.recorder.rejection_columns]
-        middleware, targets = run.recorder.middleware, run.recorder.targets
-        place_of = {id(run.shared[name]): place for place, name in enumerate(run.service_names) if name in run.shared}
+        columns, recorder, now = self._columns, self._recorder, self._now()
+        start, load_of, replica_of, duration = columns.start, columns.load_of, columns.replica, self._scenario.duration
+        attempt = [column.append for column in recorder.attempt_columns]
+        reject = [column.append for column in recorder.rejection_columns]
+        middleware, targets = recorder.middleware, recorder.targets
+        place_of = {
+            id(self._shared[name]): place for place, name in enumerate(self._scenario.services) if name in self._shared
+        }
         edges = [None if service is None else service.steady_until() for service in self._services]
         busy = {key: (draws.ends(now), draws.service.capacity) for key, draws in self._draws.items()}
         written: dict[int, list[tuple[float, int, _Way]]] = {key: [] for key in self._draws}
@@ -416,8 +434,8 @@ class SkipAhead:
                 reject[3](replica)
                 reject[4](one)
                 reject[5](_BREAKER)
-                run.end[one] = at
-                run.outcome[one] = way.while_open or _REJECTED
+                columns.end[one] = at
+                columns.outcome[one] = way.while_open or _REJECTED
                 if way.earns_open:
                     way.earn(way.earns_open, 1)
             else:
@@ -446,14 +464,14 @@ class SkipAhead:
                 attempt[3](at)
                 attempt[4](ended)
                 attempt[5](outcomes[one % len(outcomes)])
-                run.end[one] = ended
-                run.outcome[one] = _SUCCEEDED
-                run.useful[one] = 1
+                columns.end[one] = ended
+                columns.outcome[one] = _SUCCEEDED
+                columns.useful[one] = 1
                 if way.earns:
                     way.earn(way.earns, 1)
             one += 1
-        stopped = start[one] if one < run.calls else math.inf
+        stopped = start[one] if one < columns.many else math.inf
         for key, calls in written.items():
-            self._draws[key].leave_behind(run.clock, stopped, calls)
-        run.ended(one - number)
+            self._draws[key].leave_behind(self._clock, stopped, calls)
+        columns.ended(one - number)
         return one

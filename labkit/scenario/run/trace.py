@@ -222,11 +222,14 @@ class Transitions(Table):
 class FaultPeriod(NamedTuple):
     """Something that a service was told to do, from `start` to `end` (seconds; `end` may be the run's end).
 
+    While a service is healthy and has as many workers as usual there is none.
+
     Attributes:
         service: its name.
         start, end: seconds.
         fault: the fault's name, such as "hang", or "capacity" for a capacity below the usual.
         words: what it does, in a few words, for a label.
+        workers: how many there are, for a capacity below the usual; else None.
     """
 
     service: str
@@ -234,6 +237,12 @@ class FaultPeriod(NamedTuple):
     end: float
     fault: str
     words: str
+    workers: int | None = None
+
+    @property
+    def is_capacity(self) -> bool:
+        """Whether the service only has fewer workers than usual, and does not fail."""
+        return self.fault == "capacity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +284,11 @@ class Trace:
     transitions: Transitions
     contexts: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
+
+    @property
+    def target_of(self) -> tuple[str, ...]:
+        """The target of each function, in their order: its own name where it was given no other."""
+        return self.contexts or self.functions
 
     @property
     def nbytes(self) -> int:
@@ -385,7 +399,8 @@ class Trace:
         if isinstance(value, Table):
             return value.to_dict()
         if name == "faults":
-            return [period._asdict() for period in value]
+            # Format 1 has the workers in the words alone.
+            return [{key: one for key, one in period._asdict().items() if key != "workers"} for period in value]
         if isinstance(value, Mapping):
             return dict(value)
         return list(value) if isinstance(value, tuple) else value

@@ -90,15 +90,11 @@ class _Counting:
 
     def function(self, name: str, time: float, before: tuple[str, ...]) -> float:
         """Attempts that one call of this function makes, at whatever service."""
-        function = self.stack.functions.get(name)
-        if function is None or name in before:
+        if name not in self.stack.functions or name in before:
             return 0.0
         before = (*before, name)
         product, beside = 1.0, 0.0
-        for listed in function.middleware:
-            config = self.stack.middleware.get(listed)
-            if config is None or not config.enabled:
-                continue
+        for listed, config in self.stack.layers_of(name).items():
             if isinstance(config, RetryMiddlewareConfig):
                 times = self._retry(config, time)
                 if times > 1.0:

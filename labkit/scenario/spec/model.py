@@ -1,27 +1,24 @@
 """What a run is made of: services and how they fail, the stack, who calls how often, for how long, from which seed.
 
 A scenario is a YAML file in the toolkit's shape (`middleware:`, `functions:`) with sections of labkit's around it:
-`scenario:`, `services:`, `workload:`, `leases:`, `variants:`. `load_scenario` reads one; what is wrong with it is one
-sentence a fault, with its line. It can be run as it is, as one of its variants, or with values set by their path
-(`middleware.breaker.failure_threshold`).
+`scenario:`, `services:`, `workload:`, `leases:`, `variants:`. It can be run as it is, as one of its variants, or with
+values set by their path (`middleware.breaker.failure_threshold`). Nothing here reads: the reader makes a `Scenario` and
+hands it the function that makes it anew with other values.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labkit.config import StackConfig, nearest
 from labkit.config.findings import Report, printable, quoted
+from labkit.config.models.stack import FunctionConfig
 from labkit.config.yaml.document import Document
-from labkit.config.yaml.loader import open_document
 from labkit.errors import ConfigError
 
-__all__ = ["Load", "Scenario", "ServiceSpec", "Variant", "load_scenario", "scenario_names"]
+__all__ = ["Load", "Scenario", "ServiceSpec", "Variant", "service_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +124,8 @@ class Scenario:
     variants: Mapping[str, Variant]
     source: str | None
     _document: Document = field(repr=False, compare=False)
+    # A function of a module, so that a scenario can be pickled and sent to the processes of a sweep.
+    _rebuild: Callable[[Scenario, Mapping[str, Any], str], Scenario] = field(repr=False, compare=False)
 
     def variant(self, name: str) -> Scenario:
         """The variant of that name.
@@ -138,7 +137,7 @@ class Scenario:
         if found is None:
             raise ConfigError(_no_variant(self.name, name, self.variants))
         changed = self.with_values(found.set, origin=f"variant {quoted(name)}")
-        return _replaced(
+        return replace(
             changed,
             name=f"{self.name}:{name}",
             title=found.title or self.title,
@@ -155,22 +154,19 @@ class Scenario:
         Raises:
             ConfigError: there is no such place, or the scenario that comes of it cannot be run.
         """
-        from labkit.scenario.spec.reader import change, read_scenario
+        return self._rebuild(self, values, origin)
 
-        report = Report(self.source)
-        document = self._document.copy(report)
-        change(document, values, origin)
-        return read_scenario(document, report, self.name)
+    def service_of(self, function: str) -> str | None:
+        """The name of the service that a function calls."""
+        return service_of(function, self.stack.functions[function], self.services)
+
+    def document(self, report: Report) -> Document:
+        """A copy of what it was read from, to be changed; `report` takes what is found in it."""
+        return self._document.copy(report)
 
     def text(self, sections: Iterable[str] | None = None) -> str:
         """The scenario as YAML that loads again, or some of its sections (`middleware` and `functions` are a stack)."""
         return self._document.text(sections)
-
-
-def _replaced(scenario: Scenario, **changes: Any) -> Scenario:
-    from dataclasses import replace
-
-    return replace(scenario, **changes)
 
 
 def _no_variant(scenario: str, name: str, known: Mapping[str, Variant]) -> str:
@@ -182,61 +178,9 @@ def _no_variant(scenario: str, name: str, known: Mapping[str, Variant]) -> str:
     return f"scenario {shown} has no variant {called}; {hint}"
 
 
-def _library() -> Path:
-    return Path(str(files("labkit.scenario") / "library"))
-
-
-def scenario_names() -> list[str]:
-    """The names of the scenarios that come with labkit, in order."""
-    return sorted(path.stem for path in _library().glob("*.yaml"))
-
-
-def load_scenario(
-    path_or_name: str | os.PathLike[str] | bytes,
-    variant: str | None = None,
-    values: Mapping[str, Any] | None = None,
-) -> Scenario:
-    """Read a scenario.
-
-    Args:
-        path_or_name: a YAML file, YAML text, or the name of one that comes with labkit; "NAME:VARIANT" is one of its
-            variants.
-        variant: the same, apart.
-        values: set by their path, after the variant's own; see `Scenario.with_values`.
-
-    Raises:
-        ConfigError: it cannot be read or run: one sentence a fault, with file and line.
-    """
-    from labkit.scenario.spec.reader import read_scenario
-
-    source: str | os.PathLike[str] | bytes = path_or_name
-    label = None
-    if isinstance(path_or_name, str) and "\n" not in path_or_name and "{" not in path_or_name:
-        name, _, tail = path_or_name.partition(":")
-        if _is_name(name) and not os.path.exists(path_or_name):
-            variant = variant or tail or None
-            source = _library() / f"{name}.yaml"
-            label = f"{name}.yaml"
-            if name not in scenario_names():  # not every name can be a file's, to be looked for
-                raise ConfigError(_no_scenario(name))
-        elif not os.path.exists(path_or_name) and tail and os.path.exists(path_or_name.rpartition(":")[0]):
-            source, _, variant = path_or_name.rpartition(":")
-    if isinstance(source, str) and "\n" not in source and "{" not in source:
-        source = Path(source)  # `open_document` would take "a: b" for text
-    document, report = open_document(source, name=label)
-    stem = Path(label or (source if not isinstance(source, (bytes, str)) else "scenario")).stem
-    scenario = read_scenario(document, report, stem)
-    if variant is not None:
-        scenario = scenario.variant(variant)
-    return scenario.with_values(values) if values else scenario
-
-
-def _is_name(word: str) -> bool:
-    return bool(word) and not any(sign in word for sign in "/\\. \t")
-
-
-def _no_scenario(name: str) -> str:
-    known = scenario_names()
-    near = nearest(name, known)
-    hint = f"did you mean '{near}'?" if near else "`labkit scenarios` lists them"
-    return f"there is no scenario {quoted(name)}, and no file of that name; {hint}"
+def service_of(name: str, function: FunctionConfig, services: Mapping[str, Any]) -> str | None:
+    """Which service a function calls: the one that it names, or the one of its own name or `_type`."""
+    wanted = function.settings.get("service")
+    if wanted is not None:
+        return wanted if isinstance(wanted, str) and wanted in services else None
+    return next((one for one in (name, function.type_) if one in services), None)

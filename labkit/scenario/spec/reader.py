@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,18 +11,18 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 from labkit.config import check_readers, nearest
 from labkit.config.findings import Report, TooMuch, in_order, printable, quoted
 from labkit.config.models.leases import MemoryLeaseConfig
-from labkit.config.models.middleware import middleware_types
-from labkit.config.models.stack import FunctionConfig, StackConfig
+from labkit.config.models.stack import StackConfig
 from labkit.config.numbers import in_range, in_words, is_number, is_whole
 from labkit.config.yaml.document import Document
 from labkit.config.yaml.loader import read_stack_config, refused
-from labkit.errors import ConfigError, ServiceError
+from labkit.errors import ServiceError
 from labkit.scenario.spec.bounds import MOST, heaviest, most_of
-from labkit.scenario.spec.model import Load, Scenario, ServiceSpec, Variant
+from labkit.scenario.spec.model import Load, Scenario, ServiceSpec, Variant, service_of
+from labkit.scenario.spec.values import HEAD, as_text, change
 from labkit.services import make_adapter, make_service
 from labkit.timing import VirtualClock
 
-__all__ = ["SECTIONS", "change", "read_scenario"]
+__all__ = ["SECTIONS", "read_scenario"]
 
 SECTIONS = ("scenario", "services", "workload", "variants")
 """What a scenario's file has beside a stack's sections."""
@@ -50,6 +48,18 @@ def read_scenario(document: Document, report: Report, name: str, *, lenient: boo
     if found is None:
         raise refused(report)
     return found
+
+
+def _rebuilt(scenario: Scenario, values: Mapping[str, Any], origin: str) -> Scenario:
+    """A scenario read anew with some values set by their path; `origin` says in sentences who sets them.
+
+    Raises:
+        ConfigError: there is no such place, or the scenario that comes of it cannot be run.
+    """
+    report = Report(scenario.source)
+    document = scenario.document(report)
+    change(document, values, origin)
+    return read_scenario(document, report, scenario.name)
 
 
 class _Block:
@@ -253,16 +263,16 @@ class _Reader:
             variants=variants,
             source=self.report.file,
             _document=self.doc,
+            _rebuild=_rebuilt,
         )
 
     def _head(self, sections: dict[Any, tuple[Node, Node]], root: Node | None) -> dict[str, Any]:
-        keys = ("title", "summary", "look_for", "semantics", "duration", "drain", "seed", "replicas")
         entry = sections.get("scenario")
         if entry is None and root is not None and sections:
             near = nearest("scenario", [str(one) for one in sections if one not in (*SECTIONS[1:], "middleware")])
             self.say(root, "missing-key", "the file has no section 'scenario'", "a mapping with 'duration'", near)
         where = entry[0] if entry else root
-        block = _Block(self, "'scenario'", where, entry[1] if entry else None, keys)  # type: ignore[arg-type]
+        block = _Block(self, "'scenario'", where, entry[1] if entry else None, HEAD)  # type: ignore[arg-type]
         duration = block.number("duration", above=True)
         if duration is None and entry is not None and "duration" not in block:
             block.wrong("duration", in_range("a number of seconds", 0, LONGEST, above=True))
@@ -548,129 +558,3 @@ class _Reader:
 
 
 _ANY_SERVICE = make_service("any", "parts_availability", {}, VirtualClock())  # for adapters, which want one to be made
-
-
-def service_of(name: str, function: FunctionConfig, services: Mapping[str, Any]) -> str | None:
-    """Which service a function calls: the one that it names, or the one of its own name or `_type`."""
-    wanted = function.settings.get("service")
-    if wanted is not None:
-        return wanted if isinstance(wanted, str) and wanted in services else None
-    return next((one for one in (name, function.type_) if one in services), None)
-
-
-# ------------------------------------------------------------------------------------------------------ values by path
-
-
-def as_text(value: Any) -> str:
-    """A value as YAML text on one line.
-
-    Raises:
-        ValueError: it is, or holds, no plain value; a sentence's end.
-    """
-    if isinstance(value, str):
-        return _quoted_text(value) if value != value.strip() or ": " in value or not value.isprintable() else value
-    return _flow(value)
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, str):
-        return _quoted_text(value)
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, int):
-        return str(value) if is_whole(value) else hex(value)  # Python writes not every number, and every one in hex
-    if isinstance(value, float):
-        return repr(float(value)) if math.isfinite(value) else quoted(float(value))
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_flow(one) for one in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_flow(key)}: {_flow(one)}' for key, one in value.items())}}}"
-    raise ValueError(
-        f"a {type(value).__name__}; allowed: numbers, texts, true, false, null, lists and mappings of them"
-    )
-
-
-def _quoted_text(text: str) -> str:
-    return json.dumps(text).replace("\x7f", "\\x7f")  # JSON leaves it, and YAML does not take it
-
-
-def change(document: Document, values: Mapping[str, Any], origin: str) -> None:
-    """Set values by their path in a document.
-
-    Raises:
-        ConfigError: a path leads nowhere or to several places, or a value is no YAML.
-    """
-    for path, value in values.items():
-        shown = quoted(value).strip("'")
-        try:
-            text = value if isinstance(value, str) else as_text(value)
-            document.put(_whole_path(document, path), text)
-        except (LookupError, ValueError) as error:
-            said = document.masked(error.args[0])
-            raise ConfigError(f"{origin} {printable(path)}={shown}: {said}") from None
-
-
-_HEAD = ("title", "summary", "look_for", "semantics", "duration", "drain", "seed", "replicas")
-_LOAD = ("rate", "arrivals", "patience", "ramp", "at")
-
-
-def _whole_path(document: Document, path: str) -> list[str]:
-    """A path as it stands, or the one place that a single word means."""
-    if "." in path or not path:
-        return path.split(".")
-    root = document.root
-    data = {} if root is None else document.value(root)
-    if not isinstance(data, dict) or path in data:
-        return [path]
-    places: list[list[str]] = []
-    if path in _HEAD:
-        places.append(["scenario", path])
-    types = middleware_types()
-    for section in ("middleware", "services", "functions"):
-        for name, block in _mapping(data.get(section)).items():
-            settings = _mapping(block)
-            known = types.get(str(settings.get("_type"))) if section == "middleware" else None
-            keys = known.model.keys() if known is not None else ()
-            if path in settings or (path in keys and path not in _EVERYWHERE):
-                places.append([section, str(name), path])
-    loads = data.get("workload")
-    loads = loads if isinstance(loads, list) else []
-    for index, load in enumerate(loads):
-        if path in _mapping(load) or (path in _LOAD[1:3] and len(loads) == 1):
-            places.append(["workload", str(index), path])
-    if not places:
-        words = sorted({*_HEAD, *(key for place in _known(data, types) for key in place)})
-        near = nearest(path, words)
-        raise LookupError(
-            f"there is no '{printable(path)}' in the scenario"
-            + (f"; did you mean '{near}'?" if near else "; give its path, such as middleware.NAME.failure_threshold")
-        )
-    set_already = [place for place in places if place[-1] in _mapping(_at(data, place[:-1]))]
-    if len(set_already) == 1:
-        return set_already[0]
-    if len(places) > 1:
-        raise LookupError(f"it may be {' or '.join('.'.join(place) for place in places)}; say which")
-    return places[0]
-
-
-_EVERYWHERE = ("enabled",)
-
-
-def _known(data: Mapping[Any, Any], types: Mapping[str, Any]) -> Iterable[Iterable[str]]:
-    for block in _mapping(data.get("middleware")).values():
-        model = types.get(str(_mapping(block).get("_type")))
-        if model is not None:
-            yield model.model.keys()
-    for block in _mapping(data.get("services")).values():
-        yield [str(key) for key in _mapping(block)]
-    yield _LOAD
-
-
-def _mapping(value: Any) -> dict[Any, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _at(data: Any, path: Sequence[str]) -> Any:
-    for key in path:
-        data = data[int(key)] if isinstance(data, list) else _mapping(data).get(key)
-    return data

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from labkit.config.findings import printable, quoted
 from labkit.errors import ConfigError
-from labkit.scenario.spec.reader import as_text
+from labkit.scenario.spec.values import as_text
 
 __all__ = ["FORMS", "MOST_RUNS", "MOST_VALUES", "Value", "check_runs", "parse_seeds", "parse_vary", "values_of"]
 

@@ -27,7 +27,8 @@ from labkit.config.findings import printable, quoted
 from labkit.config.nearest import nearest
 from labkit.errors import ConfigError
 from labkit.scenario.read.metrics import METRICS
-from labkit.scenario.spec.model import Scenario, load_scenario
+from labkit.scenario.spec.library import load_scenario
+from labkit.scenario.spec.model import Scenario
 from labkit.scenario.sweeps.grid import Value, check_runs, seeds_of, values_of
 from labkit.scenario.sweeps.jobs import Chunk, Job, check_address, in_processes, in_this_process, on_dask
 from labkit.scenario.sweeps.result_file import ResultFile

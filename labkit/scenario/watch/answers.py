@@ -83,8 +83,7 @@ class Answers:
     @property
     def fault(self) -> tuple[float, float]:
         """From when to when a service failed, in seconds; the end of the run twice where none did."""
-        periods = [one for one in self.trace.faults if one.fault != "healthy"]
-        until = self.trace.until
+        periods, until = self.trace.faults, self.trace.until
         return min((one.start for one in periods), default=until), max((one.end for one in periods), default=until)
 
     def told_so(self) -> str:
@@ -99,13 +98,13 @@ class Answers:
             "error": "read nothing but an error",
             "live": "read a live count",
         }
-        parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
+        heard = [(counts[kind], word) for kind, word in words.items() if counts[kind]]
         brought, needed = self.passages(outage=True)
         who = "who asked for stock during the outage"
         told = (
-            f"All {asked} {who} {parts[0].partition(' ')[2]}."
-            if len(parts) == 1
-            else (f"Of {asked} {who} {_listed(parts)}.")
+            f"All {asked} {who} {heard[0][1]}."
+            if len(heard) == 1
+            else f"Of {asked} {who} {_listed([f'{count} {word}' for count, word in heard])}."
         )
         return f"{told} The documents were found for {brought} of {needed}." if needed else told
 

@@ -8,10 +8,11 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from labkit.middleware import Stack, WindowCircuitBreakerMiddleware
-from labkit.policies.window_circuit_breaker import BUCKETS
-from labkit.scenario.run.runner import _Run
+from labkit.policies.window_circuit_breaker import BUCKETS, MINIMUM_CALLS
+from labkit.scenario.run.runner import run_scenario
 from labkit.scenario.run.trace import Trace
 from labkit.scenario.spec.model import Scenario
+from labkit.timing import Clock
 
 __all__ = ["Count", "Counted", "run_counted"]
 
@@ -138,56 +139,56 @@ def run_counted(scenario: Scenario) -> tuple[Trace, list[Counted]]:
     Raises:
         MiddlewareError: the stack cannot be built.
     """
-    run = _CountedRun(scenario)
-    trace = run.run()
-    return trace, [_counted(*key, made[0], made[1]) for key, made in run.counted.items()]
+    watcher = _Watcher()
+    trace = run_scenario(scenario, watch=watcher.watch)
+    return trace, [_counted(*key, made[0], made[1]) for key, made in watcher.counted.items()]
 
 
-class _CountedRun(_Run):
-    def __init__(self, scenario: Scenario) -> None:
+class _Watcher:
+    """Reads the breakers of every stack of a run whenever they say something, and at the edges of their time."""
+
+    def __init__(self) -> None:
         self.counted: dict[tuple[str, str, int], tuple[Any, list[Count]]] = {}
-        self.widths: set[float] = set()
-        super().__init__(scenario, None, False)
+        self._widths: set[float] = set()
+        self._stacks = 0
 
-    def _stack(self, replica: int) -> Stack:
-        stack = super()._stack(replica)
+    def watch(self, stack: Stack) -> Stack:
+        """Listen to a replica's breakers; its calls go to the stack itself."""
+        replica, self._stacks = self._stacks, self._stacks + 1
         of_functions = [stack.breakers_of(function).items() for function in stack.config.functions]
         for name, breaker in dict(chain.from_iterable(of_functions)).items():
-            breaker.listen(self._hearing(name, breaker, replica))
+            breaker.listen(self._hearing(name, breaker, replica, stack.clock.now))
             width = _bucket(breaker)
-            if width:
-                self.widths.add(width)
+            if width and width not in self._widths:
+                self._widths.add(width)
+                stack.clock.start(self._at_each_edge(width, stack.clock), name="counts")
         return stack
 
-    def _hearing(self, name: str, middleware: Any, replica: int) -> Callable[[Any], None]:
+    def _hearing(self, name: str, middleware: Any, replica: int, now: Callable[[], float]) -> Callable[[Any], None]:
         def hear(event: Any) -> None:
             key = (name, event.target, replica)
             if key not in self.counted:
                 self.counted[key] = (middleware, [Count(0.0, 0, 0, "CLOSED")])
-            self._read(event.target, *self.counted[key])
+            _read(now(), event.target, *self.counted[key])
 
         return hear
 
-    def _read(self, target: str, middleware: Any, rows: list[Count]) -> None:
-        held = middleware.snapshot(target)
-        now = Count(self.clock.now(), held.failures, getattr(held, "calls", 0), held.state.value)
-        if now[1:] != rows[-1][1:]:
-            rows.append(now)
-
-    async def _main(self) -> float:
-        for width in sorted(self.widths):
-            self.clock.start(self._watch(width), name="counts")
-        return await super()._main()
-
-    async def _watch(self, width: float) -> None:
+    async def _at_each_edge(self, width: float, clock: Clock) -> None:
         """Read what time alone changes: at an interval's end, and when calls leave a window."""
         edge = 1
         while True:
-            await self.clock.sleep(max(0.0, edge * width + _A_MOMENT - self.clock.now()))
+            await clock.sleep(max(0.0, edge * width + _A_MOMENT - clock.now()))
             edge += 1
             for (_, target, _), (middleware, rows) in self.counted.items():
                 if _bucket(middleware) == width:
-                    self._read(target, middleware, rows)
+                    _read(clock.now(), target, middleware, rows)
+
+
+def _read(at: float, target: str, middleware: Any, rows: list[Count]) -> None:
+    held = middleware.snapshot(target)
+    now = Count(at, held.failures, getattr(held, "calls", 0), held.state.value)
+    if now[1:] != rows[-1][1:]:
+        rows.append(now)
 
 
 def _bucket(middleware: Any) -> float:
@@ -206,7 +207,7 @@ def _counted(breaker: str, target: str, replica: int, middleware: Any, rows: lis
         way, threshold, span, minimum = "interval", float(config.failure_threshold), config.interval, 0
     else:
         way, threshold, span = "rate", config.failure_rate, config.window
-        minimum = 10 if config.minimum_calls is None else config.minimum_calls
+        minimum = MINIMUM_CALLS if config.minimum_calls is None else config.minimum_calls
     return Counted(breaker, target, replica, way, threshold, span, minimum, tuple(rows))
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, LabkitError
+from labkit.errors import LabkitError, is_refusal
 from labkit.middleware import (
     FunctionMiddleware,
     FunctionMiddlewareChain,
@@ -323,7 +323,7 @@ def _raised(error: BaseException) -> Ending:
         kind = "cancelled"
     elif isinstance(error, TimeoutError):
         kind = "timeout"
-    elif isinstance(error, CircuitBreakerOpenError | BulkheadFullError):
+    elif is_refusal(error):
         kind = "rejection"
     report = getattr(error, "retry_report", None)
     return Ending(kind, type(error).__name__, str(error), 0, report.reason if report is not None else "")

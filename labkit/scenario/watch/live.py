@@ -19,13 +19,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from labkit.config import StackConfig
-from labkit.errors import BulkheadFullError, CircuitBreakerOpenError, LabkitError, RateLimitedError
+from labkit.errors import LabkitError, RateLimitedError, is_refusal
 from labkit.middleware import Stack, Unavailable
 from labkit.scenario.read.journeys import (
     ANSWERED,
     ARRIVES,
     BEGINS,
-    BREAKERS,
     ENDS,
     ENDS_,
     FAILS,
@@ -243,16 +242,14 @@ class LiveRun:
         self._note(number, BEGINS)
         try:
             reply = await stack.call(self.function, _PART)
-        except (CircuitBreakerOpenError, BulkheadFullError):
-            how = "rejected"
         except TimeoutError:
             how = "timeout"
         except CancelledError:
             if self._ending:
                 raise
             how = "cancelled"
-        except Exception:
-            how = "failed"
+        except Exception as error:
+            how = "rejected" if is_refusal(error) else "failed"
         else:
             how = "unavailable" if isinstance(reply, Unavailable) else "succeeded"
         finally:
@@ -264,7 +261,7 @@ class LiveRun:
 
     def _listen(self, stack: Stack, replica: int) -> None:
         for place, layer in enumerate(self._layers):
-            if layer.type_ in BREAKERS:
+            if layer.is_breaker:
                 stack.middleware[layer.name].listen(self._hearer(place, replica))  # type: ignore[attr-defined]
 
     def _hearer(self, place: int, replica: int) -> Callable[[Any], None]:

@@ -173,7 +173,7 @@ class _Teller:
     def _does(self, at: float) -> str:
         """What the service was told to do then."""
         for period in self.trace.faults:
-            if period.start <= at < period.end and period.fault != "capacity":
+            if period.start <= at < period.end and not period.is_capacity:
                 return f", which {FaultKind(period.fault).meaning}"
         return ", which works on it"
 

@@ -74,7 +74,8 @@ class StreamRead:
         start, end: seconds.
         waits: every wait for a chunk, in order.
         how: "read" to its end, "left" early, "failed", or "cancelled" from outside.
-        error: what it failed with, in words, or "".
+        error_type: the name of the error's class, or "".
+        error: the error in words, or "".
         probe: whether a breaker let it through as its probe.
         clocks: of the limits of the function's list; `probe_timeout` runs for a probe alone.
         before: failures that the breaker remembered when it came, or just before it counted it.
@@ -88,6 +89,7 @@ class StreamRead:
     end: float
     waits: tuple[Wait, ...]
     how: str
+    error_type: str
     error: str
     probe: bool
     clocks: tuple[LimitClock, ...]
@@ -154,7 +156,7 @@ class StreamRead:
             return f"The reader left after {chunks}, at {took}."
         struck = self.struck
         if struck is None:
-            return f"The stream failed at {took} after {chunks} ({self.error.partition(':')[0]})."
+            return f"The stream failed at {took} after {chunks} ({self.error_type})."
         limit, due = f"{struck.setting} ({_s(struck.seconds)})", _s(struck.runs[-1].due - self.start)
         if self.kept_waiting:
             return (
@@ -254,7 +256,8 @@ class _Reader:
     async def stream(self, function: str, /, *args: Any) -> AsyncIterator[Any]:
         """The stack's stream."""
         now = self._stack.clock.now
-        start, waits, how, error = now(), list[Wait](), "cancelled", ""
+        start, waits, how = now(), list[Wait](), "cancelled"
+        error_type = error = ""
         target = self._stack.target_of(function)
         name, breaker = next(iter(self._stack.breakers_of(function).items()), ("", None))
         found = breaker.snapshot(target) if breaker is not None else None
@@ -271,7 +274,8 @@ class _Reader:
                         return
                     except Exception as failure:
                         waits.append(Wait(asked, now(), False))
-                        how, error = "failed", f"{type(failure).__name__}: {failure}"
+                        how, error_type = "failed", type(failure).__name__
+                        error = f"{error_type}: {failure}"
                         raise
                     waits.append(Wait(asked, now(), True))
                     try:
@@ -293,6 +297,7 @@ class _Reader:
                 now(),
                 tuple(waits),
                 how,
+                error_type,
                 error,
                 probe,
                 clocks,

@@ -345,12 +345,14 @@ class Period(NamedTuple):
         start, end: seconds.
         fault: the fault's name, or "capacity".
         words: what it does, in a few words.
+        workers: how many there are, for a capacity; else None.
     """
 
     start: float
     end: float
     fault: str
     words: str
+    workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,7 +490,7 @@ class FaultPlan:
         ends = [at for at, _ in self.capacity[1:]]
         for (start, many), end in zip(self.capacity, [*ends, math.inf], strict=False):
             if many is not None and many != workers and start < until:
-                found.append(Period(start, min(end, until), "capacity", f"capacity {many}{usual}"))
+                found.append(Period(start, min(end, until), "capacity", f"capacity {many}{usual}", many))
         return sorted(found, key=lambda period: period.start)
 
 

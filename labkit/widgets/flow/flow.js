@@ -181,13 +181,12 @@ class Traveller {
 /** What there is on the way: the place of each layer as a share of it, from the callers at 0 to the service at 1. */
 function flowPlan(data) {
   const { layers } = data;
-  const isBreaker = (layer) => layer.type_.endsWith("circuit_breaker");
   const share = (place) => (place < 0 ? -0.06 : (place + 0.75) / (layers.length + 0.6));
   return {
     ...data,
     share,
-    isBreaker: (place) => isBreaker(layers[place]),
-    breakerAfter: (u) => layers.findIndex((layer, place) => isBreaker(layer) && share(place) > u),
+    isBreaker: (place) => layers[place].breaker,
+    breakerAfter: (u) => layers.findIndex((layer, place) => layer.breaker && share(place) > u),
     fallback: layers.findIndex((layer) => layer.type_ === "fallback"),
   };
 }
@@ -446,7 +445,7 @@ function theatre(plan, look, most) {
       const room = ((geo.right - geo.left) / (many + 0.6)) - 6;
       const lines = names[number + 1];
       lines.forEach((line, n) => write(line, x(plan.share(number)), geo.head - 28 - 15 * (lines.length - 1 - n), { bold: true, size: 13, room }));
-      const words = [kindOf(layer), layer.words].filter(Boolean);
+      const words = [layer.kind, layer.words].filter(Boolean);
       pen.font = `11.5px ${font}`;
       const both = words.join(" · ");
       write(pen.measureText(both).width <= room ? both : words[words.length - 1] ?? "", x(plan.share(number)), geo.head - 11, { ink: "muted", size: 11.5, room });
@@ -474,8 +473,6 @@ function theatre(plan, look, most) {
       }
     }
   }
-
-  const kindOf = (layer) => (layer.type_ === layer.name ? "" : layer.type_.replace("_circuit_breaker", " breaker").replace("circuit_breaker", "breaker").replaceAll("_", " "));
 
   function drawGate(number, row, breaker, scene) {
     const { begin, end, lane } = lanes(row);

@@ -20,11 +20,11 @@ function livePage(root, ask, unique, model) {
   let heard = 0;
   let clock = 0;
   let states = [];
-  let fault = "healthy";
+  let fault = data.faults.find(([, , words]) => !words)[0];
   let counts = {};
   let drawn = 0;
   const stage = theatre(plan, look, [{ work: PLACES, queue: 0 }]);
-  const faultWords = Object.fromEntries(data.faults.map(([name, , words]) => [name, name === "healthy" ? "" : words]));
+  const faultWords = Object.fromEntries(data.faults.map(([name, , words]) => [name, words]));
   const breakers = data.layers.map((_, place) => place).filter((place) => plan.isBreaker(place));
 
   function clear() {
@@ -57,8 +57,8 @@ function livePage(root, ask, unique, model) {
   const frame = make("div", { class: "labkit-stage" }, stage.canvas);
   const button = (name, act, options = {}) => make("button", { type: "button", onclick: act, ...options }, name);
   const go = button("Start", () => ask({ do: view.running ? "stop" : "start" }), { class: "labkit-main labkit-play" });
-  const faults = data.faults.map(([name, word]) => {
-    const one = button(word, () => ask({ do: "fault", value: name }), { "aria-pressed": "false", "data-fault": name, class: name === "healthy" ? "labkit-mend" : "" });
+  const faults = data.faults.map(([name, word, words]) => {
+    const one = button(word, () => ask({ do: "fault", value: name }), { "aria-pressed": "false", "data-fault": name, class: words ? "" : "labkit-mend" });
     return [name, one];
   });
   const speed = make("input", { type: "range", min: 1, max: 40, step: 1, "aria-label": "Calls a second" });
@@ -163,7 +163,7 @@ function livePage(root, ask, unique, model) {
       later(at + LAG, () => {
         if (fault === name) return;
         fault = name;
-        tell(at, name === "healthy" ? "the service is mended" : `the service ${faultWords[name]}`);
+        tell(at, faultWords[name] ? `the service ${faultWords[name]}` : "the service is mended");
       });
     }
     counts = live.counts;

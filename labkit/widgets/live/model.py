@@ -16,7 +16,7 @@ from labkit.widgets.flow.model import LOOK
 __all__ = ["FAULTS", "LiveModel"]
 
 FAULTS = (
-    ("healthy", "Mend it", "healthy"),
+    ("healthy", "Mend it", ""),
     ("error", "Fail at once", "fails at once"),
     ("hang", "Hang", "hangs"),
     ("slow", "Be slow", "answers after 3 s"),
@@ -24,7 +24,7 @@ FAULTS = (
     ("error_shaped_string", "Answer with an error's text", "answers with an error's text"),
     ("rate_limit", "Refuse: too many", "refuses: too many"),
 )
-"""What the service can be told: the fault, the words of its button, what it does then."""
+"""What the service can be told: the fault, the words of its button, what it does then ("" if it is well)."""
 
 _CONTROLS: tuple[Control, ...] = (
     Range("failure_threshold", "failure_threshold", least=1, most=30, whole=True),
@@ -143,7 +143,7 @@ class LiveModel:
             "replicas": one["replicas"],
             "rows": one["replicas"],
             "every": 1,
-            "layers": [layer._asdict() for layer in self._layers],
+            "layers": [layer.plain() for layer in self._layers],
             "services": [{"name": LiveRun.function, "workers": None, "faults": []}],
             "phrases": {key: words if isinstance(words, str) else list(words) for key, words in PHRASES.items()},
             "look": LOOK,

@@ -20,7 +20,7 @@ from labkit.widgets.stepper import compare as stepper_compare
 from labkit.widgets.stepper.rows import TABLES, row_of
 
 if TYPE_CHECKING:
-    from labkit.session.session import BreakerConfig, Step
+    from labkit.session.steps import BreakerConfig, Step
 
 __all__ = ["StepperModel", "row_of"]
 

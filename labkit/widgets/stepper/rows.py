@@ -12,7 +12,7 @@ from labkit.policies.guarded_circuit_breaker import TRANSITIONS as GUARDED
 from labkit.policies.window_circuit_breaker import TRANSITIONS as WINDOW
 
 if TYPE_CHECKING:
-    from labkit.session.session import Step
+    from labkit.session.steps import Step
 
 __all__ = ["TABLES", "row_of"]
 

@@ -10,7 +10,7 @@ from labkit.widgets.stage import Stage
 from labkit.widgets.stepper.model import StepperModel
 
 if TYPE_CHECKING:
-    from labkit.session.session import BreakerConfig
+    from labkit.session.steps import BreakerConfig
 
 __all__ = ["StateStepper", "state_stepper"]
 
