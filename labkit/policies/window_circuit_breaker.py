@@ -21,8 +21,7 @@ from math import inf
 from typing import NamedTuple
 
 from labkit.errors import ConfigError
-from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejection, Transition
-from labkit.policies.circuit_breaker import CircuitBreakerState
+from labkit.policies._machine import CircuitBreakerState, GenerationPermit, Outcome, Permit, Rejection, Transition
 
 __all__ = ["BUCKETS", "TRANSITIONS", "WindowBreakerSnapshot", "WindowCircuitBreakerPolicy"]
 
@@ -260,6 +259,39 @@ class WindowCircuitBreakerPolicy:
             if elapsed < record.open_for:
                 return record.open_for - elapsed
         return 0.0
+
+    # -- what would happen, without making it happen
+
+    def state(self, target: str) -> CircuitBreakerState:
+        """The state as stored: OPEN reads OPEN until a call arrives after the timer."""
+        record = self.entries.get(target)
+        return CLOSED if record is None else record.state
+
+    def would_reject(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then."""
+        record = self.entries.get(target)
+        if record is None or record.state is CLOSED:
+            return False
+        return self.rest(record, at) > 0.0 or (record.state is HALF_OPEN and record.probes >= self.half_open_requests)
+
+    def at_rest(self, target: str) -> bool:
+        """Whether a call would be admitted as ordinary traffic and its success would change nothing.
+
+        Never where a rate is watched: there a success is counted too.
+        """
+        return self.failure_rate is None and self.state(target) is CLOSED
+
+    def timer_end(self, target: str) -> float:
+        """When the timer of an OPEN target ends, in the clock's seconds; infinite for any other.
+
+        A sum, which may be off by a rounding: `would_reject` is exact.
+        """
+        record = self.entries.get(target)
+        if record is not None and record.state is OPEN:
+            return record.changed_at + record.open_for
+        return inf
+
+    # -- the end of a call
 
     def settle(self, target: str, permit: GenerationPermit, outcome: Outcome, now: float) -> None:
         """Account for the end of an admitted call. Call it once for a permit."""
