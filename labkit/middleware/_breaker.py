@@ -14,7 +14,7 @@ from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from labkit.errors import CircuitBreakerOpenError, is_refusal
 from labkit.middleware._listeners import Listeners
@@ -52,15 +52,15 @@ __all__ = ["CHANGES", "BreakerEvent", "BreakerShell"]
 C = TypeVar("C", bound="BreakerConfig")
 M = TypeVar("M", bound=BreakerPolicy[Any])
 
-_ORDINARY, _PROBE = Permit.ORDINARY, Permit.PROBE
+# By name: looked up in its class, or hashed, a member of an enumeration takes a call of its own.
+_ORDINARY, _PROBE, _OPEN = Permit.ORDINARY, Permit.PROBE, CircuitBreakerState.OPEN
+_SUCCESS, _FAILURE, _CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 CHANGES = {
     CircuitBreakerState.OPEN: "opened",
     CircuitBreakerState.HALF_OPEN: "half_opened",
     CircuitBreakerState.CLOSED: "closed",
 }
 """The event of each new state."""
-_ENDS = {Outcome.SUCCESS: "succeeded", Outcome.FAILURE: "failed", Outcome.CANCELLED: "cancelled"}
-"""The event of each outcome."""
 
 
 class BreakerEvent(NamedTuple):
@@ -97,6 +97,7 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
     def __init__(self, config: C, policy: M, clock: Clock | None) -> None:
         super().__init__(config, clock)
         self._policy = policy
+        self._ask: Callable[[str, float], Any] = policy.admit  # a permit, or a rejection
         self._heard: Listeners[BreakerEvent] = Listeners("breaker")
 
     @property
@@ -111,7 +112,7 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
 
     def succeeded(self, target: str, permit: Any) -> None:
         """Count the success of an ordinary call that is accounted for elsewhere. labkit's own."""
-        self._settle(target, permit, Outcome.SUCCESS)
+        self._settle(target, permit, _SUCCESS)
 
     def snapshot(self, target: str) -> Any:
         """All read-outs at once, without waiting; asking for a target does not create it. labkit's own."""
@@ -157,7 +158,7 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
 
     def _outcome_of(self, error: Exception) -> Outcome:
         """What an error counts as: a layer further in that refuses says nothing about the dependency."""
-        return Outcome.CANCELLED if is_refusal(error) else Outcome.FAILURE
+        return _CANCELLED if is_refusal(error) else _FAILURE
 
     def _left_early(self) -> Outcome | None:
         """What it counts as that a reader leaves a stream after a chunk or more; None: see `_abandoned_stream`."""
@@ -165,11 +166,11 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
 
     def _abandoned(self, target: str, permit: Any) -> None:
         """A call ended with no outcome: its coroutine was closed, or something else than an `Exception` passed."""
-        self._settle(target, permit, Outcome.CANCELLED)
+        self._settle(target, permit, _CANCELLED)
 
     def _abandoned_stream(self, target: str, permit: Any) -> None:
         """A stream ended with no outcome: its reader left it."""
-        self._settle(target, permit, Outcome.CANCELLED)
+        self._settle(target, permit, _CANCELLED)
 
     def _limit(self) -> float | None:
         """Seconds that a probe, or the wait for a probe's next chunk, may take."""
@@ -182,10 +183,6 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
     def _inside(self, permit: Any) -> AbstractContextManager[None]:
         """What surrounds the code that is part of a probe."""
         return nullcontext()
-
-    def _ask(self, target: str, now: float) -> Any:
-        """A permit of the policy's, or its rejection."""
-        return self._policy.admit(target, now)
 
     def _needs_lease(self) -> bool:
         """Whether a probe that has the slot has to ask for a lease as well."""
@@ -203,20 +200,17 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
         before = policy.state(target) if heard else None
         permit = self._ask(target, now)
         if isinstance(permit, Rejection):
-            self._reject(target, message, permit.retry_after, now)
+            if heard:
+                self._tell("rejected", now, target, False)
+            raise CircuitBreakerOpenError(message, *permit)
         if heard:
-            if before is CircuitBreakerState.OPEN:
+            if before is _OPEN:
                 self._tell("half_opened", now, target, True)
             if permit.kind is _ORDINARY:
-                self._tell("admitted", now, target, False, ordinary=True)
+                self._tell("admitted", now, target, False, True)
             elif not self._needs_lease():
                 self._tell("admitted", now, target, True)
         return permit
-
-    def _reject(self, target: str, message: str, retry_after: float | None, now: float) -> NoReturn:
-        if self._heard:
-            self._tell("rejected", now, target, False)
-        raise CircuitBreakerOpenError(message, target, retry_after)
 
     def _settle(self, target: str, permit: Any, outcome: Outcome) -> None:
         policy, now = self._policy, self._clock.now()
@@ -225,7 +219,8 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
         policy.settle(target, permit, outcome, now)
         if heard:
             probe = permit.kind is _PROBE
-            self._tell(_ENDS[outcome], now, target, probe, ordinary=not probe)
+            kind = "succeeded" if outcome is _SUCCESS else "failed" if outcome is _FAILURE else "cancelled"
+            self._tell(kind, now, target, probe, not probe)
             after = policy.state(target)
             if after is not before:
                 self._tell(CHANGES[after], now, target, probe)
@@ -250,22 +245,22 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
                             result = await held.run(call_next, *args, **kwargs)
                 else:
                     result = await call_next(*args, **kwargs)
-                outcome = Outcome.SUCCESS
+                outcome = _SUCCESS
             except Exception as error:
                 outcome = outcome_of(error)
                 raise
             except CancelledError:
-                outcome = Outcome.CANCELLED
+                outcome = _CANCELLED
                 raise
             finally:
                 if held is not None and not held.decides():
-                    outcome = Outcome.CANCELLED
+                    outcome = _CANCELLED
                 if outcome is None:
                     abandoned(target, permit)
                 else:
                     settle(target, permit, outcome)
                 if held is not None:
-                    if outcome is Outcome.SUCCESS or outcome is Outcome.FAILURE:
+                    if outcome is _SUCCESS or outcome is _FAILURE:
                         await held.give_back()
                     else:  # perhaps closed, and what is being closed cannot wait
                         held.drop()
@@ -312,14 +307,14 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
                             handed_over = True
                             yield chunk
                             handed_over = False
-                outcome = Outcome.SUCCESS
+                outcome = _SUCCESS
             except GeneratorExit:
                 closed = True
                 if handed_over:
                     outcome = left_early
                 raise
             except CancelledError:
-                outcome = Outcome.CANCELLED
+                outcome = _CANCELLED
                 raise
             except Exception as error:
                 if not handed_over:
@@ -327,13 +322,13 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
                 raise
             finally:
                 if held is not None and not held.decides():
-                    outcome = Outcome.CANCELLED
+                    outcome = _CANCELLED
                 if outcome is None:
                     abandoned(target, permit)
                 else:
                     settle(target, permit, outcome)
                 if held is not None:
-                    if not closed and (outcome is Outcome.SUCCESS or outcome is Outcome.FAILURE):
+                    if not closed and (outcome is _SUCCESS or outcome is _FAILURE):
                         await held.give_back()
                     else:
                         held.drop()

@@ -27,7 +27,7 @@ from contextvars import ContextVar, Token
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import CircuitBreakerOpenError, MiddlewareError, Refusal
+from labkit.errors import CircuitBreakerOpenError, MiddlewareError, Refusal, is_refusal
 from labkit.middleware._breaker import CHANGES, BreakerShell
 from labkit.middleware.base import CallNext, FunctionMiddlewareContext
 from labkit.policies import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["GuardedCircuitBreakerMiddleware"]
 
 _ORDINARY, _CLOSED = Permit.ORDINARY, CircuitBreakerState.CLOSED
+_SUCCESS, _FAILURE, _CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 #: The probes that the running code is part of: whose, and their permits' generations.
 _probes: ContextVar[tuple[tuple[GuardedCircuitBreakerPolicy, int], ...]] = ContextVar("labkit_probes", default=())
 
@@ -92,6 +93,7 @@ class GuardedCircuitBreakerMiddleware(
             idle_period=config.idle_period,
         )
         super().__init__(config, policy, clock)
+        self._ask = self._ask_from_inside
         self._lease = lease
         # A virtual clock is a world of its own, whatever loop is running around it.
         self._on_a_loop = isinstance(self._clock, LoopClock)
@@ -143,7 +145,8 @@ class GuardedCircuitBreakerMiddleware(
 
     # -- what this breaker does its own way
 
-    def _ask(self, target: str, now: float) -> GenerationPermit | Rejection:
+    def _ask_from_inside(self, target: str, now: float) -> GenerationPermit | Rejection:
+        """Ask the policy, with the probes that the call is part of."""
         self._belong()
         policy = self._policy
         return policy.admit(target, now, [generation for whose, generation in _probes.get() if whose is policy])
@@ -161,15 +164,16 @@ class GuardedCircuitBreakerMiddleware(
             held = await self._lease.acquire(target, self._config.probe_hold)
         finally:
             if held is None:
-                policy.settle(target, permit, Outcome.CANCELLED, clock.now())
+                policy.settle(target, permit, _CANCELLED, clock.now())
         # Forced meanwhile, or held up for longer than the hold or than the lease lasts.
         if held is not None and not (policy.holds(target, permit) and held.decides()):
-            policy.settle(target, permit, Outcome.CANCELLED, clock.now())
+            policy.settle(target, permit, _CANCELLED, clock.now())
             await held.give_back()
             held = None
         if held is None:
             self._tell("lease_refused", clock.now(), target, False)
-            self._reject(target, message, None, clock.now())
+            self._tell("rejected", clock.now(), target, False)
+            raise CircuitBreakerOpenError(message, target, None)
         self._tell("admitted", clock.now(), target, True)
         return held
 
@@ -181,7 +185,7 @@ class GuardedCircuitBreakerMiddleware(
         return hold if limit is None else min(limit, hold)
 
     def _left_early(self) -> Outcome | None:
-        return Outcome.SUCCESS if self._config.left_early == "success" else None
+        return _SUCCESS if self._config.left_early == "success" else None
 
     # -- single calls
 
@@ -190,7 +194,7 @@ class GuardedCircuitBreakerMiddleware(
         policy, listeners, quiet = self._policy, self._heard.traffic, self._heard.quiet
         entries, idle = policy.entries, policy.idle  # only a record that is not CLOSED can refuse: its contract
         forget, rest, now = policy.forget, policy.rest, self._clock.now
-        admit, settle, outcome_of = self._admit, self._settle, self._outcome_of
+        admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
         watched = self._watched(call_next, target, message)
         on_a_loop, running_loop, belong = self._on_a_loop, _get_running_loop, self._belong
@@ -217,13 +221,13 @@ class GuardedCircuitBreakerMiddleware(
                 result = await call_next(*args, **kwargs)
             except Refusal:  # of a layer further in, perhaps in numbers
                 if listeners:
-                    settle(target, GenerationPermit(_ORDINARY, generation), Outcome.CANCELLED)
+                    settle(target, GenerationPermit(_ORDINARY, generation), _CANCELLED)
                 raise
             except Exception as error:
-                settle(target, GenerationPermit(_ORDINARY, generation), outcome_of(error))
+                settle(target, GenerationPermit(_ORDINARY, generation), _CANCELLED if is_refusal(error) else _FAILURE)
                 raise
             if listeners or (target in entries and entries[target].failures):  # without failures it changes nothing
-                settle(target, GenerationPermit(_ORDINARY, generation), Outcome.SUCCESS)
+                settle(target, GenerationPermit(_ORDINARY, generation), _SUCCESS)
             return result
 
         return call

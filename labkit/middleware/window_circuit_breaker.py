@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import Refusal
+from labkit.errors import Refusal, is_refusal
 from labkit.middleware._breaker import BreakerShell
 from labkit.middleware.base import CallNext, FunctionMiddlewareContext
 from labkit.policies import CircuitBreakerState, Outcome, WindowBreakerSnapshot, WindowCircuitBreakerPolicy
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["WindowCircuitBreakerMiddleware"]
 
 _CLOSED = CircuitBreakerState.CLOSED
+_SUCCESS, _FAILURE, _CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 
 
 class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewareConfig", WindowCircuitBreakerPolicy]):
@@ -60,7 +61,7 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
         return self._policy.snapshot(target, self._clock.now())
 
     def _left_early(self) -> Outcome | None:
-        return Outcome.SUCCESS if self._config.left_early == "success" else None
+        return _SUCCESS if self._config.left_early == "success" else None
 
     # -- single calls
 
@@ -69,7 +70,7 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
         policy, listeners = self._policy, self._heard.traffic
         entries = policy.entries  # only a record that is not CLOSED can refuse: the policy's contract
         by_rate = policy.failure_rate is not None  # else nothing but failures is counted
-        admit, settle, outcome_of = self._admit, self._settle, self._outcome_of
+        admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
         watched = self._watched(call_next, target, message)
 
@@ -82,17 +83,17 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
                 result = await call_next(*args, **kwargs)
             except Refusal:  # of a layer further in, perhaps in numbers
                 if listeners:
-                    settle(target, permit, Outcome.CANCELLED)
+                    settle(target, permit, _CANCELLED)
                 raise
             except Exception as error:
-                settle(target, permit, outcome_of(error))
+                settle(target, permit, _CANCELLED if is_refusal(error) else _FAILURE)
                 raise
             except BaseException:
                 if listeners:
-                    settle(target, permit, Outcome.CANCELLED)
+                    settle(target, permit, _CANCELLED)
                 raise
             if by_rate or listeners:
-                settle(target, permit, Outcome.SUCCESS)
+                settle(target, permit, _SUCCESS)
             return result
 
         return call

@@ -21,6 +21,7 @@ __all__ = ["TRANSITIONS", "BreakerSnapshot", "CircuitBreakerPolicy", "CircuitBre
 
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 ORDINARY, PROBE = Permit.ORDINARY, Permit.PROBE
 
 #: What a machine answers to what happens. `call` is an arrival; `success` and `failure` end an ordinary call;
@@ -221,9 +222,9 @@ class CircuitBreakerPolicy:
 
     def settle(self, target: str, permit: Permit, outcome: Outcome, now: float) -> None:
         """Account for the end of an admitted call. Call it once for a permit."""
-        if outcome is Outcome.SUCCESS:
+        if outcome is SUCCESS:
             self.succeeded(target, permit)
-        elif outcome is Outcome.FAILURE:
+        elif outcome is FAILURE:
             self.failed(target, permit, now)
         else:
             self.cancelled(target)

@@ -30,6 +30,7 @@ from labkit.policies._machine import CircuitBreakerState, GenerationPermit, Outc
 __all__ = ["TRANSITIONS", "GuardedBreakerSnapshot", "GuardedCircuitBreakerPolicy"]
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 ORDINARY, PROBE = Permit.ORDINARY, Permit.PROBE
 
 _FORGET = 2  # records that one call may forget: more than it can add, so that they cannot pile up
@@ -265,20 +266,20 @@ class GuardedCircuitBreakerPolicy:
         if permit.kind is PROBE:
             if self.holds(target, permit):
                 self._settle_probe(target, outcome, now)
-        elif outcome is Outcome.SUCCESS:
+        elif outcome is SUCCESS:
             self._succeeded(target, permit)
-        elif outcome is Outcome.FAILURE:
+        elif outcome is FAILURE:
             self._failed(target, permit, now)
         self.forget(now)
 
     def _settle_probe(self, target: str, outcome: Outcome, now: float) -> None:
         record = self.entries[target]
         record.owner = 0
-        if outcome is Outcome.SUCCESS:
+        if outcome is SUCCESS:
             record.successes += 1
             if record.successes >= self.half_open_success_threshold:
                 self._change(target, record, CLOSED, now)
-        elif outcome is Outcome.FAILURE:
+        elif outcome is FAILURE:
             self._change(target, record, OPEN, now)
             record.failures = self.failure_threshold
 

@@ -26,6 +26,7 @@ from labkit.policies._machine import CircuitBreakerState, GenerationPermit, Outc
 __all__ = ["BUCKETS", "TRANSITIONS", "WindowBreakerSnapshot", "WindowCircuitBreakerPolicy"]
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+SUCCESS, FAILURE, CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 
 #: Into how many parts a sliding window is cut.
 BUCKETS = 10
@@ -299,14 +300,14 @@ class WindowCircuitBreakerPolicy:
         if permit.generation < (self._forgotten if record is None else record.since):
             return  # of an earlier period: it says nothing about this one, and holds no slot in it
         if record is None or record.state is CLOSED:
-            if outcome is not Outcome.CANCELLED:
-                self._count(target, record, outcome is Outcome.FAILURE, now)
+            if outcome is not CANCELLED:
+                self._count(target, record, outcome is FAILURE, now)
             return
         record.probes -= 1
-        if outcome is Outcome.FAILURE:
+        if outcome is FAILURE:
             record.open_for = min(record.open_for * self.open_factor, self.max_open_duration)
             self._change(record, OPEN, now)
-        elif outcome is Outcome.SUCCESS:
+        elif outcome is SUCCESS:
             record.successes += 1
             if record.successes >= self.half_open_successes:
                 record.open_for = self._first_timer()
