@@ -110,6 +110,18 @@ class BreakerShell(BoundMiddleware[C], Generic[C, M]):
         """Whether its policy tells all that it does to a call; what subclasses a breaker may do anything."""
         return BreakerShell in type(self).__bases__
 
+    def rejects(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then. labkit's own."""
+        return self._policy.would_reject(target, at)
+
+    def at_rest(self, target: str) -> bool:
+        """Whether a call would be admitted as ordinary traffic and its success would change nothing. labkit's own."""
+        return self._policy.at_rest(target)
+
+    def permit(self) -> Any:
+        """What a call is admitted with as ordinary traffic now. labkit's own."""
+        return self._policy.ordinary
+
     def succeeded(self, target: str, permit: Any) -> None:
         """Count the success of an ordinary call that is accounted for elsewhere. labkit's own."""
         self._settle(target, permit, _SUCCESS)

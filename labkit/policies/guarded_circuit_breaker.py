@@ -240,9 +240,12 @@ class GuardedCircuitBreakerPolicy:
         return held or record.forced or self.rest(record, at) > 0.0
 
     def at_rest(self, target: str) -> bool:
-        """Whether a call would be admitted as ordinary traffic and its success would change nothing."""
+        """Whether a call would be admitted as ordinary traffic and its success would change nothing.
+
+        Never while a person holds it in a state: then not even a failure would.
+        """
         record = self.entries.get(target)
-        return record is None or (record.state is CLOSED and not record.failures)
+        return record is None or (record.state is CLOSED and not record.failures and not record.forced)
 
     def timer_end(self, target: str) -> float:
         """When the cooldown of an OPEN target ends, in the clock's seconds; infinite for any other, a forced one too.

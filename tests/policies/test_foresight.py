@@ -101,7 +101,8 @@ def hold_to_its_word(machine: BreakerPolicy[Any], target: str, now: float) -> No
     if is_ordinary:
         assert permit == ordinary
         copy.settle(target, permit, Outcome.SUCCESS, now)
-    assert at_rest is (is_ordinary and held(copy) == before)
+    forced = isinstance(copy, GuardedCircuitBreakerPolicy) and copy.snapshot(target).forced
+    assert at_rest is (is_ordinary and held(copy) == before and not forced)
 
     if isfinite(end):
         assert state is CircuitBreakerState.OPEN
