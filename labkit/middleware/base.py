@@ -13,9 +13,19 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, S
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from labkit.errors import MiddlewareError
+from labkit.timing import Clock, LoopClock
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class LayerConfig(Protocol):
+        """The field that the configuration of every layer has."""
+
+        enabled: bool
+
 
 __all__ = [
     "CallNext",
@@ -34,6 +44,8 @@ _logger = logging.getLogger(__name__)
 CallNext = Callable[..., Awaitable[Any]]
 #: The same for a stream: gives an asynchronous iterator of chunks.
 CallNextStream = Callable[..., AsyncIterator[Any]]
+
+ConfigT = TypeVar("ConfigT", bound="LayerConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,11 +165,30 @@ class FunctionMiddleware:
         return None
 
 
-class BoundMiddleware(FunctionMiddleware):
+class BoundMiddleware(FunctionMiddleware, Generic[ConfigT]):
     """The base of labkit's own: the two entries are written once, as closures over what follows.
 
     A subclass of one of them may still override the toolkit's methods or hooks; the chain then calls those.
+
+    Args:
+        config: its fields.
+        clock: whose time; asyncio's by default.
     """
+
+    def __init__(self, config: ConfigT, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._config = config
+        self._clock: Clock = clock if clock is not None else LoopClock()
+
+    @property
+    def config(self) -> ConfigT:
+        """The fields it was made with."""
+        return self._config
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it runs at all; read once, when a chain is built."""
+        return self._config.enabled
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         raise NotImplementedError

@@ -13,7 +13,7 @@ from labkit.errors import BulkheadFullError
 from labkit.middleware._listeners import Listeners
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import BulkheadPolicy, BulkheadSnapshot
-from labkit.timing import Clock, LoopClock
+from labkit.timing import Clock
 
 if TYPE_CHECKING:
     from labkit.config import BulkheadMiddlewareConfig
@@ -38,7 +38,7 @@ class BulkheadEvent(NamedTuple):
     waiting: int
 
 
-class BulkheadMiddleware(BoundMiddleware):
+class BulkheadMiddleware(BoundMiddleware["BulkheadMiddlewareConfig"]):
     """Bounds how many calls of a function run at once, and how many wait for it.
 
     Places are kept per instance and per `context.name`; two functions of one name share them.
@@ -50,21 +50,9 @@ class BulkheadMiddleware(BoundMiddleware):
     """
 
     def __init__(self, config: BulkheadMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None) -> None:
-        super().__init__()
-        self._config = config
-        self._clock: Clock = clock if clock is not None else LoopClock()
+        super().__init__(config, clock)
         self._policy = BulkheadPolicy(config.max_concurrent, config.max_queue)
         self._heard: Listeners[BulkheadEvent] = Listeners("bulkhead")
-
-    @property
-    def config(self) -> BulkheadMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
 
     def snapshot(self, target: str) -> BulkheadSnapshot:
         """How many run and how many wait now."""

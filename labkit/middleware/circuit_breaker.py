@@ -8,13 +8,12 @@ closed early counts neither way. `probe_timeout` bounds probes only, in a stream
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import CircuitBreakerOpenError
-from labkit.middleware._breaker import CHANGES, BreakerEvent, BreakerShell
-from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
-from labkit.policies import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState, Permit, Rejection
+from labkit.middleware._breaker import BreakerEvent, BreakerShell
+from labkit.middleware.base import CallNext, FunctionMiddlewareContext
+from labkit.policies import BreakerSnapshot, CircuitBreakerPolicy, Outcome, Permit
 from labkit.policies.circuit_breaker import Record
 from labkit.timing import Clock
 
@@ -24,10 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["BreakerEvent", "CircuitBreakerMiddleware"]
 
 _ORDINARY, _PROBE = Permit.ORDINARY, Permit.PROBE
-_HALF_OPEN = CircuitBreakerState.HALF_OPEN
 
 
-class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
+class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig", CircuitBreakerPolicy]):
     """Isolates a failing dependency, by the rules of the toolkit's 1.9.0.
 
     State is kept in memory, per instance and per `context.name`; two functions of one name share it.
@@ -41,66 +39,29 @@ class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
     def __init__(
         self, config: CircuitBreakerMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None
     ) -> None:
-        super().__init__(config, clock)
-        self._policy = CircuitBreakerPolicy(
+        policy = CircuitBreakerPolicy(
             config.failure_threshold, config.cooldown_period, config.half_open_success_threshold
         )
+        super().__init__(config, policy, clock)
 
     def snapshot(self, target: str) -> BreakerSnapshot:
         """All five read-outs at once, without waiting. labkit's own."""
         return self._policy.snapshot(target)
 
-    def at_rest(self, target: str) -> bool:
-        """Whether the target is closed and nothing is kept of it, so that a success changes nothing. labkit's own."""
-        return target not in self._policy.entries
+    # -- what the toolkit does its own way
 
-    def rejects(self, target: str, at: float) -> bool:
-        """Whether a call that arrived at that time would be rejected, if nothing happens until then. labkit's own."""
-        entry = self._policy.entries.get(target)
-        if not isinstance(entry, Record):
-            return False
-        return self._policy.rest(entry, at) > 0.0 or (entry.state is _HALF_OPEN and entry.probing)
+    def _outcome_of(self, error: Exception) -> Outcome:
+        return Outcome.FAILURE  # whatever it is, a refusal of a layer further in too
 
-    def permit(self) -> Permit:
-        """What a call is admitted with while the breaker is at rest. labkit's own."""
-        return _ORDINARY
+    def _abandoned(self, target: str, permit: Permit) -> None:
+        """Nobody is told: a probe that ends in this way keeps its slot."""
 
-    def succeeded(self, target: str, permit: Permit) -> None:
-        """Count the success of an ordinary call that is accounted for elsewhere. labkit's own."""
-        self._settle(target, permit, "succeeded")
-
-    # -- the rule, once for both kinds of call
-
-    def _admit(self, target: str, message: str) -> Permit:
-        policy, heard = self._policy, bool(self._heard)
-        now = self._clock.now()
-        before = policy.snapshot(target).state if heard else None
-        permit = policy.admit(target, now)
-        if isinstance(permit, Rejection):
-            if heard:
-                self._tell("rejected", now, target, False)
-            raise CircuitBreakerOpenError(message, *permit)
-        if heard:
-            if before is CircuitBreakerState.OPEN:
-                self._tell("half_opened", now, target, True)
-            self._tell("admitted", now, target, permit is _PROBE, permit is not _PROBE)
-        return permit
-
-    def _settle(self, target: str, permit: Permit, kind: str) -> None:
-        now = self._clock.now()
-        policy, heard = self._policy, bool(self._heard)
-        before = policy.snapshot(target).state if heard else None
-        if kind == "succeeded":
-            policy.succeeded(target, permit)
-        elif kind == "failed":
-            policy.failed(target, permit, now)
-        else:
-            policy.cancelled(target)
-        if heard:
-            self._tell(kind, now, target, permit is _PROBE, permit is not _PROBE)
-            after = policy.snapshot(target).state
-            if after is not before:
-                self._tell(CHANGES[after], now, target, permit is _PROBE)
+    def _abandoned_stream(self, target: str, permit: Permit) -> None:
+        """A probe's slot is freed, nothing is counted."""
+        if permit is _PROBE:
+            self._settle(target, permit, Outcome.CANCELLED)
+        elif self._heard.traffic:
+            self._tell("cancelled", self._clock.now(), target, False, ordinary=True)
 
     # -- single calls
 
@@ -112,23 +73,7 @@ class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
         rest, tolerates, succeeded, now = policy.rest, policy.tolerates, policy.succeeded, self._clock.now
         admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
-        timeout, limit = self._clock.timeout, self._config.probe_timeout
-
-        async def watched(permit: Permit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            try:
-                if permit is _PROBE and limit is not None:
-                    with timeout(limit):
-                        result = await call_next(*args, **kwargs)
-                else:
-                    result = await call_next(*args, **kwargs)
-            except Exception:
-                settle(target, permit, "failed")
-                raise
-            except CancelledError:
-                settle(target, permit, "cancelled")
-                raise
-            settle(target, permit, "succeeded")
-            return result
+        watched = self._watched(call_next, target, message)
 
         # The same as admit() and watched(), without what ordinary traffic and rejections do not need: a breaker is in
         # the way of every call, so this is the path that is measured (make bench).
@@ -153,65 +98,15 @@ class CircuitBreakerMiddleware(BreakerShell["CircuitBreakerMiddlewareConfig"]):
                 result = await call_next(*args, **kwargs)
             except Exception:
                 if listeners or not tolerates(target):
-                    settle(target, _ORDINARY, "failed")
+                    settle(target, _ORDINARY, Outcome.FAILURE)
                 raise
             except CancelledError:
-                settle(target, _ORDINARY, "cancelled")
+                settle(target, _ORDINARY, Outcome.CANCELLED)
                 raise
             if listeners:
-                settle(target, _ORDINARY, "succeeded")
+                settle(target, _ORDINARY, Outcome.SUCCESS)
             elif target in entries:
                 succeeded(target, _ORDINARY)
             return result
 
         return call
-
-    # -- streams
-
-    def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
-        target = context.name
-        admit, settle = self._admit, self._settle
-        message = self._rejection_text(target)
-        timeout, limit = self._clock.timeout, self._config.probe_timeout
-
-        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            permit = admit(target, message)
-            settled = False
-            handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
-            try:
-                async with closing(call_next(*args, **kwargs)) as chunks:
-                    if permit is _PROBE and limit is not None:
-                        while True:
-                            try:
-                                with timeout(limit):  # around the pull alone: the consumer's time is its own
-                                    chunk = await anext(chunks)
-                            except StopAsyncIteration:
-                                break
-                            handed_over = True
-                            yield chunk
-                            handed_over = False
-                    else:
-                        async for chunk in chunks:
-                            handed_over = True
-                            yield chunk
-                            handed_over = False
-            except CancelledError:
-                settled = True
-                settle(target, permit, "cancelled")
-                raise
-            except Exception:
-                if not handed_over:
-                    settled = True
-                    settle(target, permit, "failed")
-                raise
-            else:
-                settled = True
-                settle(target, permit, "succeeded")
-            finally:
-                if not settled:  # closed early: a probe's slot is freed, nothing is counted
-                    if permit is _PROBE:
-                        settle(target, permit, "cancelled")
-                    elif self._heard.traffic:
-                        self._tell("cancelled", self._clock.now(), target, False, ordinary=True)
-
-        return stream

@@ -38,7 +38,7 @@ class Unavailable(NamedTuple):
         return self._asdict()
 
 
-class FallbackMiddleware(BoundMiddleware):
+class FallbackMiddleware(BoundMiddleware["FallbackMiddlewareConfig"]):
     """Turns the named errors into an explicit outcome, or asks an approved alternative.
 
     Without names of its own it answers what tells of a dependency that is not there, and every refusal of a layer's
@@ -61,8 +61,7 @@ class FallbackMiddleware(BoundMiddleware):
         alternative: CallNext | None = None,
         alternative_stream: CallNextStream | None = None,
     ) -> None:
-        super().__init__()
-        self._config = config
+        super().__init__(config, clock)
         self._reason = config.reason
         self._alternative = alternative
         self._alternative_stream = alternative_stream
@@ -74,16 +73,6 @@ class FallbackMiddleware(BoundMiddleware):
         self._policy = FallbackPolicy(
             tuple(exception_named(name) for name in config.errors), has_alternative=config.alternative is not None
         )
-
-    @property
-    def config(self) -> FallbackMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
 
     def answers(self, error: Exception) -> bool:
         """Whether this error would be answered with an explicit outcome."""

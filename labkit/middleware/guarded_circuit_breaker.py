@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from asyncio.events import _get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from labkit.errors import CircuitBreakerOpenError, MiddlewareError, Refusal, is_refusal
 from labkit.middleware._breaker import CHANGES, BreakerShell
-from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
+from labkit.middleware.base import CallNext, FunctionMiddlewareContext
 from labkit.policies import (
     CircuitBreakerState,
     GenerationPermit,
@@ -47,14 +47,15 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedCircuitBreakerMiddleware"]
 
-_ORDINARY, _PROBE, _CLOSED = Permit.ORDINARY, Permit.PROBE, CircuitBreakerState.CLOSED
-_HALF_OPEN = CircuitBreakerState.HALF_OPEN
-_OUTCOMES = {"succeeded": Outcome.SUCCESS, "failed": Outcome.FAILURE, "cancelled": Outcome.CANCELLED}
+_ORDINARY, _CLOSED = Permit.ORDINARY, CircuitBreakerState.CLOSED
+_SUCCESS, _FAILURE, _CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 #: The probes that the running code is part of: whose, and their permits' generations.
 _probes: ContextVar[tuple[tuple[GuardedCircuitBreakerPolicy, int], ...]] = ContextVar("labkit_probes", default=())
 
 
-class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlewareConfig"]):
+class GuardedCircuitBreakerMiddleware(
+    BreakerShell["GuardedCircuitBreakerMiddlewareConfig", GuardedCircuitBreakerPolicy]
+):
     """Isolates a failing dependency, by the toolkit's rules without the toolkit's faults. labkit's own.
 
     State is kept in memory, per instance and per `context.name`; two functions of one name share it. Read-outs and
@@ -79,20 +80,21 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
         clock: Clock | None = None,
         lease: ProbeLease | None = None,
     ) -> None:
-        super().__init__(config, clock)
         if config.probe_lease is not None and lease is None:
             raise MiddlewareError(
                 f"the breaker's probes need the lease '{config.probe_lease}', and it was given none: a stack gives it "
                 "what the section 'leases' defines"
             )
-        self._lease = lease
-        self._policy = GuardedCircuitBreakerPolicy(
+        policy = GuardedCircuitBreakerPolicy(
             config.failure_threshold,
             config.cooldown_period,
             config.half_open_success_threshold,
             probe_hold=config.probe_hold,
             idle_period=config.idle_period,
         )
+        super().__init__(config, policy, clock)
+        self._ask = self._ask_from_inside
+        self._lease = lease
         # A virtual clock is a world of its own, whatever loop is running around it.
         self._on_a_loop = isinstance(self._clock, LoopClock)
         self._loop: AbstractEventLoop | None = None
@@ -101,27 +103,6 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
     def snapshot(self, target: str) -> GuardedBreakerSnapshot:
         """All read-outs at once, without waiting."""
         return self._policy.snapshot(target)
-
-    def at_rest(self, target: str) -> bool:
-        """Whether the target is closed and a success changes nothing."""
-        record = self._policy.entries.get(target)
-        return record is None or (record.state is _CLOSED and not record.failures and not record.forced)
-
-    def rejects(self, target: str, at: float) -> bool:
-        """Whether a call that arrived at that time would be rejected, if nothing happens until then."""
-        record = self._policy.entries.get(target)
-        if record is None or record.state is _CLOSED:
-            return False
-        held = record.state is _HALF_OPEN and bool(record.owner) and at < record.until
-        return held or record.forced or self._policy.rest(record, at) > 0.0
-
-    def permit(self) -> GenerationPermit:
-        """What a call is admitted with while the breaker is at rest."""
-        return GenerationPermit(_ORDINARY, self._policy.generation)
-
-    def succeeded(self, target: str, permit: GenerationPermit) -> None:
-        """Count the success of an ordinary call that is accounted for elsewhere."""
-        self._settle(target, permit, "succeeded")
 
     # -- by hand
 
@@ -140,9 +121,9 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
     def _by_hand(self, target: str, act: Callable[[str, float], None]) -> None:
         self._belong()
         now = self._clock.now()
-        before = self._policy.snapshot(target).state
+        before = self._policy.state(target)
         act(target, now)
-        after = self._policy.snapshot(target).state
+        after = self._policy.state(target)
         if after is not before and self._heard:
             self._tell(CHANGES[after], now, target, False)
 
@@ -162,33 +143,20 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                     "calling now; make one instance for each loop, or for each thread"
                 )
 
-    # -- the rule, once for both kinds of call
+    # -- what this breaker does its own way
 
-    def _admit(self, target: str, message: str) -> GenerationPermit:
-        policy, heard = self._policy, self._heard.traffic or self._heard.quiet
-        now = self._clock.now()
-        before = policy.snapshot(target).state if heard else None
-        inside = [generation for whose, generation in _probes.get() if whose is policy]
-        permit = policy.admit(target, now, inside)
-        if isinstance(permit, Rejection):
-            self._reject(target, message, permit.retry_after, now)
-        if heard:
-            if before is CircuitBreakerState.OPEN:
-                self._tell("half_opened", now, target, True)
-            if permit.kind is _ORDINARY:
-                self._tell("admitted", now, target, False, ordinary=True)
-            elif self._lease is None:
-                self._tell("admitted", now, target, True)
-        return permit
+    def _ask_from_inside(self, target: str, now: float) -> GenerationPermit | Rejection:
+        """Ask the policy, with the probes that the call is part of."""
+        self._belong()
+        policy = self._policy
+        return policy.admit(target, now, [generation for whose, generation in _probes.get() if whose is policy])
 
-    def _reject(self, target: str, message: str, retry_after: float | None, now: float) -> NoReturn:
-        if self._heard:
-            self._tell("rejected", now, target, False)
-        raise CircuitBreakerOpenError(message, target, retry_after)
+    def _needs_lease(self) -> bool:
+        return self._lease is not None
 
     async def _leased(self, target: str, permit: GenerationPermit, message: str) -> HeldLease | None:
         """Ask for the lease, with the slot taken, so that the callers here do not race for it."""
-        if self._lease is None or permit.kind is not _PROBE:
+        if self._lease is None:
             return None
         policy, clock = self._policy, self._clock
         held: HeldLease | None = None
@@ -196,36 +164,28 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
             held = await self._lease.acquire(target, self._config.probe_hold)
         finally:
             if held is None:
-                policy.settle(target, permit, Outcome.CANCELLED, clock.now())
+                policy.settle(target, permit, _CANCELLED, clock.now())
         # Forced meanwhile, or held up for longer than the hold or than the lease lasts.
         if held is not None and not (policy.holds(target, permit) and held.decides()):
-            policy.settle(target, permit, Outcome.CANCELLED, clock.now())
+            policy.settle(target, permit, _CANCELLED, clock.now())
             await held.give_back()
             held = None
         if held is None:
             self._tell("lease_refused", clock.now(), target, False)
-            self._reject(target, message, None, clock.now())
+            self._tell("rejected", clock.now(), target, False)
+            raise CircuitBreakerOpenError(message, target, None)
         self._tell("admitted", clock.now(), target, True)
         return held
-
-    def _settle(self, target: str, permit: GenerationPermit, kind: str) -> None:
-        now = self._clock.now()
-        policy, heard = self._policy, self._heard.traffic or self._heard.quiet
-        before = policy.snapshot(target).state if heard else None
-        policy.settle(target, permit, _OUTCOMES[kind], now)
-        if heard:
-            self._tell(kind, now, target, permit.kind is _PROBE, ordinary=permit.kind is _ORDINARY)
-            after = policy.snapshot(target).state
-            if after is not before:
-                self._tell(CHANGES[after], now, target, permit.kind is _PROBE)
 
     def _inside(self, permit: GenerationPermit) -> _Inside:
         return _Inside(self._policy, permit.generation)
 
     def _limit(self) -> float:
-        """Seconds that a probe, or the wait for a probe's next chunk, may take."""
         limit, hold = self._config.probe_timeout, self._config.probe_hold
         return hold if limit is None else min(limit, hold)
+
+    def _left_early(self) -> Outcome | None:
+        return _SUCCESS if self._config.left_early == "success" else None
 
     # -- single calls
 
@@ -234,38 +194,10 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
         policy, listeners, quiet = self._policy, self._heard.traffic, self._heard.quiet
         entries, idle = policy.entries, policy.idle  # only a record that is not CLOSED can refuse: its contract
         forget, rest, now = policy.forget, policy.rest, self._clock.now
-        admit, settle, leased = self._admit, self._settle, self._leased
+        admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
-        timeout, limit, inside = self._clock.timeout, self._limit(), self._inside
+        watched = self._watched(call_next, target, message)
         on_a_loop, running_loop, belong = self._on_a_loop, _get_running_loop, self._belong
-
-        async def watched(permit: GenerationPermit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            held = await leased(target, permit, message)
-            kind = "cancelled"
-            try:
-                if permit.kind is _PROBE:
-                    with inside(permit), timeout(limit):
-                        if held is None:
-                            result = await call_next(*args, **kwargs)
-                        else:
-                            result = await held.run(call_next, *args, **kwargs)
-                else:
-                    result = await call_next(*args, **kwargs)
-                kind = "succeeded"
-            except Exception as error:
-                if not is_refusal(error):
-                    kind = "failed"
-                raise
-            finally:
-                if held is not None and not held.decides():
-                    kind = "cancelled"
-                settle(target, permit, kind)
-                if held is not None:
-                    if kind == "cancelled":  # perhaps closed, and what is being closed cannot wait
-                        held.drop()
-                    else:
-                        await held.give_back()
-            return result
 
         # The same as admit() and watched(), without what ordinary traffic and rejections do not need: a breaker is in
         # the way of every call.
@@ -280,9 +212,8 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                 record = entries[target]
                 if record.state is not _CLOSED:
                     retry_after = rest(record, now())
-                    if (
-                        retry_after > 0.0 and not quiet
-                    ):  # made and raised in one: held in a variable, an error is a cycle
+                    if retry_after > 0.0 and not quiet:
+                        # Made and raised in one: held in a variable, an error is a cycle.
                         raise CircuitBreakerOpenError(message, target, retry_after)
                     return await watched(admit(target, message), args, kwargs)
             generation = policy.generation
@@ -290,76 +221,16 @@ class GuardedCircuitBreakerMiddleware(BreakerShell["GuardedCircuitBreakerMiddlew
                 result = await call_next(*args, **kwargs)
             except Refusal:  # of a layer further in, perhaps in numbers
                 if listeners:
-                    settle(target, GenerationPermit(_ORDINARY, generation), "cancelled")
+                    settle(target, GenerationPermit(_ORDINARY, generation), _CANCELLED)
                 raise
             except Exception as error:
-                settle(target, GenerationPermit(_ORDINARY, generation), "cancelled" if is_refusal(error) else "failed")
+                settle(target, GenerationPermit(_ORDINARY, generation), _CANCELLED if is_refusal(error) else _FAILURE)
                 raise
             if listeners or (target in entries and entries[target].failures):  # without failures it changes nothing
-                settle(target, GenerationPermit(_ORDINARY, generation), "succeeded")
+                settle(target, GenerationPermit(_ORDINARY, generation), _SUCCESS)
             return result
 
         return call
-
-    # -- streams
-
-    def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
-        target = context.name
-        message = self._rejection_text(target)
-        timeout, limit = self._clock.timeout, self._limit()
-        left_early = "succeeded" if self._config.left_early == "success" else "cancelled"
-
-        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            self._belong()
-            permit = self._admit(target, message)
-            held = await self._leased(target, permit, message)
-            kind = "cancelled"
-            closed = False
-            handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
-            try:
-                if permit.kind is _PROBE:
-                    opened = (_pulled if held is None else held.stream)(call_next(*args, **kwargs))
-                    with self._inside(permit):
-                        pull = await opened.__aenter__()
-                    try:
-                        while True:
-                            try:
-                                with self._inside(permit), timeout(limit):  # the consumer's time is its own
-                                    chunk = await pull()
-                            except StopAsyncIteration:
-                                break
-                            handed_over = True
-                            yield chunk
-                            handed_over = False
-                    finally:  # closed without the error, on which contextlib would set an attribute
-                        await opened.__aexit__(None, None, None)
-                else:
-                    async with closing(call_next(*args, **kwargs)) as chunks:
-                        async for chunk in chunks:
-                            handed_over = True
-                            yield chunk
-                            handed_over = False
-                kind = "succeeded"
-            except GeneratorExit:
-                closed = True
-                if handed_over:
-                    kind = left_early
-                raise
-            except Exception as error:
-                if not handed_over and not is_refusal(error):
-                    kind = "failed"
-                raise
-            finally:
-                if held is not None and not held.decides():
-                    kind = "cancelled"
-                self._settle(target, permit, kind)
-                if held is not None:
-                    if closed or kind == "cancelled":
-                        held.drop()
-                    else:
-                        await held.give_back()
-
-        return stream
 
 
 class _Inside:
@@ -379,10 +250,3 @@ class _Inside:
     def __exit__(self, *_: object) -> None:
         with suppress(ValueError):  # closed from elsewhere, whose context is another
             _probes.reset(self._token)
-
-
-@asynccontextmanager
-async def _pulled(chunks: AsyncIterator[Any]) -> AsyncIterator[Callable[[], Awaitable[Any]]]:
-    """A stream's next chunk as a function, as `HeldLease.stream` has it."""
-    async with closing(chunks) as source:
-        yield source.__anext__

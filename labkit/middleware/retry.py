@@ -34,7 +34,7 @@ from labkit.errors import (
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.middleware.retry_budget import RetryBudgetMiddleware
 from labkit.policies import GiveUp, RetryPolicy
-from labkit.timing import Clock, LoopClock, in_virtual_time
+from labkit.timing import Clock, in_virtual_time
 
 if TYPE_CHECKING:
     from labkit.config import RetryMiddlewareConfig
@@ -110,7 +110,7 @@ class RetryReport:
     reason: str
 
 
-class RetryMiddleware(BoundMiddleware):
+class RetryMiddleware(BoundMiddleware["RetryMiddlewareConfig"]):
     """Tries a failed operation again, with exponential back-off and full jitter.
 
     Args:
@@ -128,11 +128,9 @@ class RetryMiddleware(BoundMiddleware):
         clock: Clock | None = None,
         budget: RetryBudgetMiddleware | None = None,
     ) -> None:
-        super().__init__()
-        self._config = config
+        super().__init__(config, clock)
         self._shared = budget
         self._number = next(_numbers)
-        self._clock: Clock = clock if clock is not None else LoopClock()
         named = tuple(exception_named(name) for name in config.retry_on)
         self._policy = RetryPolicy(
             config.attempts,
@@ -145,16 +143,6 @@ class RetryMiddleware(BoundMiddleware):
             retryable=lambda error: is_wholly(error, named) and not is_any(error, _NEVER),
         )
         self._seeded = config.seed is not None
-
-    @property
-    def config(self) -> RetryMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
 
     def connect(self, budget: RetryBudgetMiddleware) -> None:
         """Say which budget it shares, before a chain is built."""

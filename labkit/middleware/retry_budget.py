@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from labkit.middleware._listeners import Listeners
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext
 from labkit.policies import RetryBudgetPolicy, RetryBudgetSnapshot
-from labkit.timing import Clock, LoopClock
+from labkit.timing import Clock
 
 if TYPE_CHECKING:
     from labkit.config import RetryBudgetMiddlewareConfig
@@ -46,8 +46,9 @@ class RetryBudgetEvent(NamedTuple):
     tokens: float
 
 
-class RetryBudgetMiddleware(BoundMiddleware):
+class RetryBudgetMiddleware(BoundMiddleware["RetryBudgetMiddlewareConfig"]):
     """Allows retries up to a share of the requests. Listed by a function, it passes every call on.
+    Switched off (`enabled: false`), it is heeded by no retry.
 
     Tokens are kept per instance and per `context.name` of the retry that asks; of the targets whose bucket differs from
     a fresh one, for the ten thousand that were used last.
@@ -59,21 +60,9 @@ class RetryBudgetMiddleware(BoundMiddleware):
     """
 
     def __init__(self, config: RetryBudgetMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None) -> None:
-        super().__init__()
-        self._config = config
-        self._clock: Clock = clock if clock is not None else LoopClock()
+        super().__init__(config, clock)
         self._policy = RetryBudgetPolicy(config.ratio, config.max_tokens, config.initial_tokens)
         self._heard: Listeners[RetryBudgetEvent] = Listeners("retry budget")
-
-    @property
-    def config(self) -> RetryBudgetMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether retries that name it heed it; read once, when a chain is built."""
-        return self._config.enabled
 
     def snapshot(self, target: str) -> RetryBudgetSnapshot:
         """How many tokens there are."""

@@ -162,7 +162,7 @@ class Stack:
         named = {name: self.middleware[name] for name in self.config.layers_of(function)}
         return {name: one for name, one in named.items() if one.enabled}
 
-    def breakers_of(self, function: str) -> dict[str, BreakerShell[Any]]:
+    def breakers_of(self, function: str) -> dict[str, BreakerShell[Any, Any]]:
         """The breakers among them, of whatever kind."""
         return {name: one for name, one in self.layers_of(function).items() if isinstance(one, BreakerShell)}
 

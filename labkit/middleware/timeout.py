@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.middleware.base import BoundMiddleware, CallNext, CallNextStream, FunctionMiddlewareContext, closing
 from labkit.policies import TimeoutPolicy
-from labkit.timing import Clock, LoopClock
+from labkit.timing import Clock
 
 if TYPE_CHECKING:
     from labkit.config import TimeoutMiddlewareConfig
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TimeoutMiddleware"]
 
 
-class TimeoutMiddleware(BoundMiddleware):
+class TimeoutMiddleware(BoundMiddleware["TimeoutMiddlewareConfig"]):
     """Bounds everything inside it: a single call, or a stream from its first pull to its last chunk.
 
     Args:
@@ -30,20 +30,8 @@ class TimeoutMiddleware(BoundMiddleware):
     """
 
     def __init__(self, config: TimeoutMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None) -> None:
-        super().__init__()
-        self._config = config
-        self._clock: Clock = clock if clock is not None else LoopClock()
+        super().__init__(config, clock)
         self._policy = TimeoutPolicy(config.timeout, config.timeout_message)
-
-    @property
-    def config(self) -> TimeoutMiddlewareConfig:
-        """The fields it was made with."""
-        return self._config
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all; read once, when a chain is built."""
-        return self._config.enabled
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         limit, seconds, message = self._clock.timeout, self._policy.timeout, self._policy.message

@@ -11,21 +11,12 @@ probes only, in a stream each wait for the next chunk. A probe's slot is freed w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import CircuitBreakerOpenError, Refusal, is_refusal
-from labkit.middleware._breaker import CHANGES, BreakerShell
-from labkit.middleware.base import CallNext, CallNextStream, FunctionMiddlewareContext, closing
-from labkit.policies import (
-    CircuitBreakerState,
-    GenerationPermit,
-    Outcome,
-    Permit,
-    Rejection,
-    WindowBreakerSnapshot,
-    WindowCircuitBreakerPolicy,
-)
+from labkit.errors import Refusal, is_refusal
+from labkit.middleware._breaker import BreakerShell
+from labkit.middleware.base import CallNext, FunctionMiddlewareContext
+from labkit.policies import CircuitBreakerState, Outcome, WindowBreakerSnapshot, WindowCircuitBreakerPolicy
 from labkit.timing import Clock
 
 if TYPE_CHECKING:
@@ -33,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["WindowCircuitBreakerMiddleware"]
 
-_CLOSED, _PROBE = CircuitBreakerState.CLOSED, Permit.PROBE
-_KINDS = {Outcome.SUCCESS: "succeeded", Outcome.FAILURE: "failed", Outcome.CANCELLED: "cancelled"}
+_CLOSED = CircuitBreakerState.CLOSED
+_SUCCESS, _FAILURE, _CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 
 
-class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewareConfig"]):
+class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewareConfig", WindowCircuitBreakerPolicy]):
     """Isolates a failing dependency, by failures per interval or by the failure rate in a sliding window.
 
     State is kept in memory, per instance and per `context.name`; two functions of one name share it.
@@ -51,8 +42,7 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
     def __init__(
         self, config: WindowCircuitBreakerMiddlewareConfig, builder: Any = None, *, clock: Clock | None = None
     ) -> None:
-        super().__init__(config, clock)
-        self._policy = WindowCircuitBreakerPolicy(
+        policy = WindowCircuitBreakerPolicy(
             config.failure_threshold,
             config.interval,
             failure_rate=config.failure_rate,
@@ -64,118 +54,46 @@ class WindowCircuitBreakerMiddleware(BreakerShell["WindowCircuitBreakerMiddlewar
             half_open_requests=config.half_open_requests,
             half_open_successes=config.half_open_successes,
         )
-        # Of ordinary calls, the outcomes that may change anything: in an interval nothing but failures is counted.
-        by_interval = config.failure_rate is None
-        self._counted = (Outcome.FAILURE,) if by_interval else (Outcome.SUCCESS, Outcome.FAILURE)
+        super().__init__(config, policy, clock)
 
     def snapshot(self, target: str) -> WindowBreakerSnapshot:
         """What is held about a target now; asking does not create it."""
         return self._policy.snapshot(target, self._clock.now())
 
-    # -- the rule, once for both kinds of call
-
-    def _state(self, target: str) -> CircuitBreakerState:
-        record = self._policy.entries.get(target)
-        return _CLOSED if record is None else record.state
-
-    def _admit(self, target: str, message: str) -> GenerationPermit:
-        if not self._heard.traffic and self._state(target) is _CLOSED:
-            return self._policy.ordinary
-        now = self._clock.now()
-        before = self._state(target)
-        permit = self._policy.admit(target, now)
-        if isinstance(permit, Rejection):
-            if self._heard:
-                self._tell("rejected", now, target, False)
-            raise CircuitBreakerOpenError(message, *permit)
-        if self._heard:
-            probe = permit.kind is _PROBE
-            if self._state(target) is not before:
-                self._tell("half_opened", now, target, True)
-            self._tell("admitted", now, target, probe, not probe)
-        return permit
-
-    def _settle(self, target: str, permit: GenerationPermit, outcome: Outcome) -> None:
-        probe = permit.kind is _PROBE
-        if not probe and not self._heard.traffic and outcome not in self._counted:
-            return
-        now = self._clock.now()
-        before = self._state(target)
-        self._policy.settle(target, permit, outcome, now)
-        if self._heard:
-            after = self._state(target)
-            if probe or self._heard.traffic:
-                self._tell(_KINDS[outcome], now, target, probe, not probe)
-            if after is not before:
-                self._tell(CHANGES[after], now, target, probe)
+    def _left_early(self) -> Outcome | None:
+        return _SUCCESS if self._config.left_early == "success" else None
 
     # -- single calls
 
     def _single(self, call_next: CallNext, context: FunctionMiddlewareContext) -> CallNext:
         target = context.name
+        policy, listeners = self._policy, self._heard.traffic
+        entries = policy.entries  # only a record that is not CLOSED can refuse: the policy's contract
+        by_rate = policy.failure_rate is not None  # else nothing but failures is counted
         admit, settle = self._admit, self._settle
         message = self._rejection_text(target)
-        timeout, limit = self._clock.timeout, self._config.probe_timeout
+        watched = self._watched(call_next, target, message)
 
+        # The same as admit() and watched(), without what ordinary traffic does not need.
         async def call(*args: Any, **kwargs: Any) -> Any:
-            permit = admit(target, message)
+            if listeners or (target in entries and entries[target].state is not _CLOSED):
+                return await watched(admit(target, message), args, kwargs)
+            permit = policy.ordinary
             try:
-                if limit is not None and permit.kind is _PROBE:
-                    with timeout(limit):
-                        result = await call_next(*args, **kwargs)
-                else:
-                    result = await call_next(*args, **kwargs)
-            except Refusal:  # of a layer further in
-                settle(target, permit, Outcome.CANCELLED)
+                result = await call_next(*args, **kwargs)
+            except Refusal:  # of a layer further in, perhaps in numbers
+                if listeners:
+                    settle(target, permit, _CANCELLED)
                 raise
             except Exception as error:
-                settle(target, permit, Outcome.CANCELLED if is_refusal(error) else Outcome.FAILURE)
+                settle(target, permit, _CANCELLED if is_refusal(error) else _FAILURE)
                 raise
             except BaseException:
-                settle(target, permit, Outcome.CANCELLED)
+                if listeners:
+                    settle(target, permit, _CANCELLED)
                 raise
-            settle(target, permit, Outcome.SUCCESS)
+            if by_rate or listeners:
+                settle(target, permit, _SUCCESS)
             return result
 
         return call
-
-    # -- streams
-
-    def _stream(self, call_next: CallNextStream, context: FunctionMiddlewareContext) -> CallNextStream:
-        target = context.name
-        admit, settle = self._admit, self._settle
-        message = self._rejection_text(target)
-        timeout, limit = self._clock.timeout, self._config.probe_timeout
-        left_early = Outcome.SUCCESS if self._config.left_early == "success" else Outcome.CANCELLED
-
-        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            permit = admit(target, message)
-            outcome = Outcome.CANCELLED
-            handed_over = False  # while the consumer has the floor, what ends the stream is not the dependency's doing
-            try:
-                async with closing(call_next(*args, **kwargs)) as chunks:
-                    while True:
-                        try:
-                            if limit is not None and permit.kind is _PROBE:
-                                with timeout(limit):  # around the pull alone: the consumer's time is its own
-                                    chunk = await anext(chunks)
-                            else:
-                                chunk = await anext(chunks)
-                        except StopAsyncIteration:
-                            break
-                        handed_over = True
-                        yield chunk
-                        handed_over = False
-                outcome = Outcome.SUCCESS
-            except GeneratorExit:
-                if handed_over:
-                    outcome = left_early
-                raise
-            except Exception as error:
-                if not handed_over and not is_refusal(error):
-                    outcome = Outcome.FAILURE
-                raise
-            finally:
-                settle(target, permit, outcome)
-
-        return stream

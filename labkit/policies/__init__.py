@@ -5,9 +5,17 @@ Each module holds one machine and its table of transitions, from which the diagr
 
 from __future__ import annotations
 
-from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejection, Transition
+from labkit.policies._machine import (
+    BreakerPolicy,
+    CircuitBreakerState,
+    GenerationPermit,
+    Outcome,
+    Permit,
+    Rejection,
+    Transition,
+)
 from labkit.policies.bulkhead import BulkheadPolicy, BulkheadSnapshot
-from labkit.policies.circuit_breaker import BreakerSnapshot, CircuitBreakerPolicy, CircuitBreakerState
+from labkit.policies.circuit_breaker import BreakerSnapshot, CircuitBreakerPolicy
 from labkit.policies.fallback import FallbackDecision, FallbackPolicy
 from labkit.policies.guarded_circuit_breaker import GuardedBreakerSnapshot, GuardedCircuitBreakerPolicy
 from labkit.policies.probe_lease import Lease
@@ -17,6 +25,7 @@ from labkit.policies.timeout import TimeoutPolicy
 from labkit.policies.window_circuit_breaker import WindowBreakerSnapshot, WindowCircuitBreakerPolicy
 
 __all__ = [
+    "BreakerPolicy",
     "BreakerSnapshot",
     "BulkheadPolicy",
     "BulkheadSnapshot",

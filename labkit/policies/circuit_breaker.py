@@ -12,23 +12,16 @@ shell need not ask in these cases, which are nearly all.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple
+from math import inf
+from typing import Final, NamedTuple
 
-from labkit.policies._machine import Outcome, Permit, Rejection, Transition
+from labkit.policies._machine import CircuitBreakerState, Outcome, Permit, Rejection, Transition
 
 __all__ = ["TRANSITIONS", "BreakerSnapshot", "CircuitBreakerPolicy", "CircuitBreakerState"]
 
 
-class CircuitBreakerState(StrEnum):
-    """The three states, under the toolkit's names."""
-
-    CLOSED = "CLOSED"
-    OPEN = "OPEN"
-    HALF_OPEN = "HALF_OPEN"
-
-
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 ORDINARY, PROBE = Permit.ORDINARY, Permit.PROBE
 
 #: What a machine answers to what happens. `call` is an arrival; `success` and `failure` end an ordinary call;
@@ -146,6 +139,7 @@ class CircuitBreakerPolicy:
 
     Attributes:
         entries: the targets that differ from a fresh one; see the module's words on the contract.
+        ordinary: the permit of every call that is admitted as ordinary traffic.
 
     Example:
         >>> policy = CircuitBreakerPolicy(failure_threshold=1, cooldown_period=30.0)
@@ -159,6 +153,8 @@ class CircuitBreakerPolicy:
     """
 
     __slots__ = ("cooldown_period", "entries", "failure_threshold", "half_open_success_threshold")
+
+    ordinary: Final = ORDINARY
 
     def __init__(
         self, failure_threshold: int = 3, cooldown_period: float = 60.0, half_open_success_threshold: int = 1
@@ -193,11 +189,42 @@ class CircuitBreakerPolicy:
                 return self.cooldown_period - elapsed
         return 0.0
 
+    # -- what would happen, without making it happen
+
+    def state(self, target: str) -> CircuitBreakerState:
+        """The state as stored: OPEN reads OPEN until a call arrives after the cooldown."""
+        entry = self.entries.get(target)
+        return entry.state if isinstance(entry, Record) else CLOSED
+
+    def would_reject(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then."""
+        entry = self.entries.get(target)
+        if not isinstance(entry, Record):
+            return False
+        return self.rest(entry, at) > 0.0 or (entry.state is HALF_OPEN and entry.probing)
+
+    def at_rest(self, target: str) -> bool:
+        """Whether a call would be admitted as ordinary traffic and its success would change nothing."""
+        entry = self.entries.get(target)
+        return entry is None or (isinstance(entry, Record) and entry.state is CLOSED and not entry.failures)
+
+    def timer_end(self, target: str) -> float:
+        """When the cooldown of an OPEN target ends, in the clock's seconds; infinite for any other.
+
+        A sum, which may be off by a rounding: `would_reject` is exact.
+        """
+        entry = self.entries.get(target)
+        if isinstance(entry, Record) and entry.state is OPEN:
+            return entry.changed_at + self.cooldown_period
+        return inf
+
+    # -- the end of a call
+
     def settle(self, target: str, permit: Permit, outcome: Outcome, now: float) -> None:
         """Account for the end of an admitted call. Call it once for a permit."""
-        if outcome is Outcome.SUCCESS:
+        if outcome is SUCCESS:
             self.succeeded(target, permit)
-        elif outcome is Outcome.FAILURE:
+        elif outcome is FAILURE:
             self.failed(target, permit, now)
         else:
             self.cancelled(target)

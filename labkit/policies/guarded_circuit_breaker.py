@@ -22,14 +22,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection
+from math import inf
 from typing import NamedTuple
 
-from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejection, Transition
-from labkit.policies.circuit_breaker import CircuitBreakerState
+from labkit.policies._machine import CircuitBreakerState, GenerationPermit, Outcome, Permit, Rejection, Transition
 
 __all__ = ["TRANSITIONS", "GuardedBreakerSnapshot", "GuardedCircuitBreakerPolicy"]
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 ORDINARY, PROBE = Permit.ORDINARY, Permit.PROBE
 
 _FORGET = 2  # records that one call may forget: more than it can add, so that they cannot pile up
@@ -190,7 +191,7 @@ class GuardedCircuitBreakerPolicy:
         self.forget(now)
         record = self.entries.get(target)
         if record is None or record.state is CLOSED:
-            return GenerationPermit(ORDINARY, self.generation)
+            return self.ordinary
         if record.forced:
             return Rejection(target, None)
         if record.state is OPEN:
@@ -199,7 +200,7 @@ class GuardedCircuitBreakerPolicy:
                 return Rejection(target, rest)
             self._change(target, record, HALF_OPEN, now)
         elif record.owner in inside:
-            return GenerationPermit(ORDINARY, self.generation)
+            return self.ordinary
         elif record.owner and now < record.until:
             return Rejection(target, None)
         self.generation += 1
@@ -215,6 +216,49 @@ class GuardedCircuitBreakerPolicy:
                 return self.cooldown_period - elapsed
         return 0.0
 
+    # -- what would happen, without making it happen
+
+    @property
+    def ordinary(self) -> GenerationPermit:
+        """The permit of a call that is admitted as ordinary traffic now."""
+        return GenerationPermit(ORDINARY, self.generation)
+
+    def state(self, target: str) -> CircuitBreakerState:
+        """The state as stored: OPEN reads OPEN until a call arrives after the cooldown."""
+        record = self.entries.get(target)
+        return CLOSED if record is None else record.state
+
+    def would_reject(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then.
+
+        A call from inside the probe that holds the slot is admitted all the same.
+        """
+        record = self.entries.get(target)
+        if record is None or record.state is CLOSED:
+            return False
+        held = record.state is HALF_OPEN and bool(record.owner) and at < record.until
+        return held or record.forced or self.rest(record, at) > 0.0
+
+    def at_rest(self, target: str) -> bool:
+        """Whether a call would be admitted as ordinary traffic and its success would change nothing.
+
+        Never while a person holds it in a state: then not even a failure would.
+        """
+        record = self.entries.get(target)
+        return record is None or (record.state is CLOSED and not record.failures and not record.forced)
+
+    def timer_end(self, target: str) -> float:
+        """When the cooldown of an OPEN target ends, in the clock's seconds; infinite for any other, a forced one too.
+
+        A sum, which may be off by a rounding: `would_reject` is exact.
+        """
+        record = self.entries.get(target)
+        if record is not None and record.state is OPEN and not record.forced:
+            return record.changed_at + self.cooldown_period
+        return inf
+
+    # -- the end of a call
+
     def holds(self, target: str, permit: GenerationPermit) -> bool:
         """Whether a probe's permit still has the slot: then its outcome decides."""
         record = self.entries.get(target)
@@ -225,20 +269,20 @@ class GuardedCircuitBreakerPolicy:
         if permit.kind is PROBE:
             if self.holds(target, permit):
                 self._settle_probe(target, outcome, now)
-        elif outcome is Outcome.SUCCESS:
+        elif outcome is SUCCESS:
             self._succeeded(target, permit)
-        elif outcome is Outcome.FAILURE:
+        elif outcome is FAILURE:
             self._failed(target, permit, now)
         self.forget(now)
 
     def _settle_probe(self, target: str, outcome: Outcome, now: float) -> None:
         record = self.entries[target]
         record.owner = 0
-        if outcome is Outcome.SUCCESS:
+        if outcome is SUCCESS:
             record.successes += 1
             if record.successes >= self.half_open_success_threshold:
                 self._change(target, record, CLOSED, now)
-        elif outcome is Outcome.FAILURE:
+        elif outcome is FAILURE:
             self._change(target, record, OPEN, now)
             record.failures = self.failure_threshold
 

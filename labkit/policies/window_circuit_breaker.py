@@ -21,12 +21,12 @@ from math import inf
 from typing import NamedTuple
 
 from labkit.errors import ConfigError
-from labkit.policies._machine import GenerationPermit, Outcome, Permit, Rejection, Transition
-from labkit.policies.circuit_breaker import CircuitBreakerState
+from labkit.policies._machine import CircuitBreakerState, GenerationPermit, Outcome, Permit, Rejection, Transition
 
 __all__ = ["BUCKETS", "MINIMUM_CALLS", "TRANSITIONS", "WindowBreakerSnapshot", "WindowCircuitBreakerPolicy"]
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
+SUCCESS, FAILURE, CANCELLED = Outcome.SUCCESS, Outcome.FAILURE, Outcome.CANCELLED
 
 #: Into how many parts a sliding window is cut.
 BUCKETS = 10
@@ -264,20 +264,53 @@ class WindowCircuitBreakerPolicy:
                 return record.open_for - elapsed
         return 0.0
 
+    # -- what would happen, without making it happen
+
+    def state(self, target: str) -> CircuitBreakerState:
+        """The state as stored: OPEN reads OPEN until a call arrives after the timer."""
+        record = self.entries.get(target)
+        return CLOSED if record is None else record.state
+
+    def would_reject(self, target: str, at: float) -> bool:
+        """Whether a call that arrived at that time would be rejected, if nothing happens until then."""
+        record = self.entries.get(target)
+        if record is None or record.state is CLOSED:
+            return False
+        return self.rest(record, at) > 0.0 or (record.state is HALF_OPEN and record.probes >= self.half_open_requests)
+
+    def at_rest(self, target: str) -> bool:
+        """Whether a call would be admitted as ordinary traffic and its success would change nothing.
+
+        Never where a rate is watched: there a success is counted too.
+        """
+        return self.failure_rate is None and self.state(target) is CLOSED
+
+    def timer_end(self, target: str) -> float:
+        """When the timer of an OPEN target ends, in the clock's seconds; infinite for any other.
+
+        A sum, which may be off by a rounding: `would_reject` is exact.
+        """
+        record = self.entries.get(target)
+        if record is not None and record.state is OPEN:
+            return record.changed_at + record.open_for
+        return inf
+
+    # -- the end of a call
+
     def settle(self, target: str, permit: GenerationPermit, outcome: Outcome, now: float) -> None:
         """Account for the end of an admitted call. Call it once for a permit."""
         record = self.entries.get(target)
         if permit.generation < (self._forgotten if record is None else record.since):
             return  # of an earlier period: it says nothing about this one, and holds no slot in it
         if record is None or record.state is CLOSED:
-            if outcome is not Outcome.CANCELLED:
-                self._count(target, record, outcome is Outcome.FAILURE, now)
+            if outcome is not CANCELLED:
+                self._count(target, record, outcome is FAILURE, now)
             return
         record.probes -= 1
-        if outcome is Outcome.FAILURE:
+        if outcome is FAILURE:
             record.open_for = min(record.open_for * self.open_factor, self.max_open_duration)
             self._change(record, OPEN, now)
-        elif outcome is Outcome.SUCCESS:
+        elif outcome is SUCCESS:
             record.successes += 1
             if record.successes >= self.half_open_successes:
                 record.open_for = self._first_timer()

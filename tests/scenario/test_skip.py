@@ -82,6 +82,8 @@ AROUND_A_BREAKER = [
     "[breaker, spending, limit]",
     "[openly, spending, guarded, gone]",
     "[guarded, spending, again]",
+    "[interval]",
+    "[openly, spending, interval, gone]",
 ]
 
 
@@ -99,6 +101,7 @@ services:
 middleware:
   breaker: {{_type: circuit_breaker, failure_threshold: 1, cooldown_period: 100}}
   guarded: {{_type: guarded_circuit_breaker, failure_threshold: 1, cooldown_period: 100}}
+  interval: {{_type: window_circuit_breaker, failure_threshold: 1, interval: 60, open_duration: 100}}
   limit: {{_type: timeout, timeout: 5}}
   again: {{_type: retry, attempts: 2, base_delay: 0.3}}
   spending: {{_type: retry, attempts: 3, base_delay: 0.4, budget: shared}}
@@ -122,7 +125,7 @@ workload:
 FAULTS = ["error", "hang", "slow", "connection_error", "error_shaped_string", "business_rejection", "flapping"]
 LATENCIES = ["0.05", "0.5", "{distribution: uniform, low: 0.01, high: 0.4}", "{distribution: lognormal, median: 0.2}"]
 NAMES = ["breaker", "second", "limit", "again", "more", "spending", "saving", "plainly", "openly", "holding", "guarded",
-         "leased"]  # fmt: skip
+         "leased", "interval", "rated"]  # fmt: skip
 LISTS = [
     "[]",
     "[breaker]",
@@ -144,6 +147,11 @@ LISTS = [
     "[breaker, spending, limit]",
     "[spending, guarded, saving]",
     "[spending, breaker, more]",
+    "[interval]",
+    "[again, interval, limit]",
+    "[openly, spending, interval, breaker]",
+    "[rated]",
+    "[again, rated, limit]",
 ]
 ANY_LIST = st.sampled_from(LISTS) | st.lists(st.sampled_from(NAMES), max_size=5).map(
     lambda names: f"[{', '.join(names)}]"
@@ -226,6 +234,10 @@ middleware:
     half_open_success_threshold: {probes}, probe_hold: {hold}, idle_period: 1.5, probe_timeout: 0.5}}
   leased: {{_type: guarded_circuit_breaker, failure_threshold: {threshold}, cooldown_period: {cooldown},
     half_open_success_threshold: {probes}, probe_hold: {hold}, probe_lease: whole}}
+  interval: {{_type: window_circuit_breaker, failure_threshold: {threshold}, interval: 2, open_duration: {cooldown},
+    open_factor: 1.5, half_open_requests: {probes}, half_open_successes: {probes}}}
+  rated: {{_type: window_circuit_breaker, failure_rate: 0.5, window: 3, minimum_calls: 4, open_duration: {cooldown},
+    half_open_requests: {probes}}}
 leases:
   whole: {{_type: memory, time_to_live: 0.8}}
 functions:

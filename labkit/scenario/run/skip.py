@@ -2,10 +2,12 @@
 
 Two kinds of stretch are known, and each ends before anything else may happen:
 
-- the dependency is healthy, every breaker is closed and has nothing to remember: a call reaches the service at once,
-  is answered after its latency, and changes nothing;
-- a breaker is open and its cooldown is not over, or its probe is in flight: a call is rejected at once, and changes
+- the dependency is healthy and every breaker is at rest: a call reaches the service at once, is answered after its
+  latency, and changes nothing;
+- a breaker is open and its cooldown is not over, or its probes are in flight: a call is rejected at once, and changes
   nothing. A probe in flight may decide something with any turn of the clock, so that stretch ends before the next one.
+
+What a breaker would do is asked of its policy, whichever breaker it is.
 
 Whatever else a scenario has (a queue, budgets, windows, streams, an assistant) is run, call by call. That both
 ways give the same trace is held by the tests for every scenario of the package, every variant and any scenario that
@@ -27,15 +29,13 @@ from typing import Any
 
 from labkit.errors import CircuitBreakerOpenError
 from labkit.middleware import (
-    CircuitBreakerMiddleware,
     FallbackMiddleware,
     FunctionMiddleware,
-    GuardedCircuitBreakerMiddleware,
     RetryMiddleware,
     Stack,
     TimeoutMiddleware,
 )
-from labkit.policies import CircuitBreakerState
+from labkit.middleware._breaker import BreakerShell
 from labkit.scenario.run.columns import CallColumns, Recorder
 from labkit.scenario.run.subjects import subjects_of
 from labkit.scenario.run.trace import ATTEMPT_OUTCOMES, CALL_OUTCOMES, REJECTION_REASONS
@@ -48,8 +48,7 @@ __all__ = ["SkipAhead"]
 _WORTH_IT = 4  # calls
 _MANY = 256
 _AT_ONCE = 1 << 19  # calls that are written in one go, so that a run can tell how far it is
-_PLAIN_BREAKERS = (CircuitBreakerMiddleware, GuardedCircuitBreakerMiddleware)
-_KNOWN = (*_PLAIN_BREAKERS, TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)
+_KNOWN = (TimeoutMiddleware, RetryMiddleware, FallbackMiddleware)  # beside every breaker whose policy tells all
 _SUCCEEDED, _UNAVAILABLE, _REJECTED = (CALL_OUTCOMES.index(one) for one in ("succeeded", "unavailable", "rejected"))
 _UNFINISHED = len(CALL_OUTCOMES)
 _ANSWERED, _SAID_NO = ATTEMPT_OUTCOMES.index("answered"), ATTEMPT_OUTCOMES.index("rejected")
@@ -69,7 +68,7 @@ class _Way:
         earns_open: what a call that is rejected does to them.
     """
 
-    breakers: list[tuple[str, Any]]
+    breakers: list[tuple[str, BreakerShell[Any, Any]]]
     target: str
     while_open: int | None
     limit: float
@@ -151,7 +150,7 @@ class _Draws:
             if end > at:
                 self._left_behind.append(end)
                 self.service.occupy()
-                permits = [(breaker, breaker.permit()) for _, breaker in reversed(way.breakers)]
+                permits = [(breaker, breaker.policy.ordinary) for _, breaker in reversed(way.breakers)]
                 clock.start_at(end, self._end(way.target, permits), number)  # no two have one place
 
     async def _end(self, target: str, permits: list[tuple[Any, Any]]) -> None:
@@ -172,6 +171,11 @@ def _earning(layers: Iterable[FunctionMiddleware]) -> list[Callable[[str], objec
     """What a first attempt that comes through these layers does to the budgets of their retries: it earns once each."""
     budgets = dict.fromkeys(one.budget for one in layers if isinstance(one, RetryMiddleware))
     return [budget.earn for budget in budgets if budget is not None]
+
+
+def _is_known(layer: FunctionMiddleware) -> bool:
+    """Whether it is known what a layer does to a call: never of a subclass, which may do anything."""
+    return layer.foreseeable if isinstance(layer, BreakerShell) else type(layer) in _KNOWN
 
 
 class SkipAhead:
@@ -236,11 +240,11 @@ class SkipAhead:
 
     def _way(self, load: Load, stack: Stack) -> _Way | None:
         layers = stack.layers_of(load.function)
-        if any(type(one) not in _KNOWN for one in layers.values()):
+        if not all(_is_known(layer) for layer in layers.values()):
             return None
         if any(isinstance(one, FallbackMiddleware) and one.config.alternative is not None for one in layers.values()):
             return None
-        breakers = [(name, one) for name, one in layers.items() if isinstance(one, _PLAIN_BREAKERS)]
+        breakers = [(name, one) for name, one in layers.items() if isinstance(one, BreakerShell)]
         limits = [one.config.timeout for one in layers.values() if isinstance(one, TimeoutMiddleware)]
         target = stack.target_of(load.function)
         while_open = None
@@ -301,13 +305,11 @@ class SkipAhead:
         """Until when the outermost breaker rejects every call, if nothing happens; None if it does not now."""
         if way.while_open is None:
             return None
-        breaker = way.breakers[0][1]
-        if not breaker.rejects(way.target, self._now()):
+        policy = way.breakers[0][1].policy
+        if not policy.would_reject(way.target, self._now()):
             return None
-        held = breaker.snapshot(way.target)
-        if held.state is CircuitBreakerState.OPEN:
-            return float(held.changed_at + breaker.config.cooldown_period)
-        return self._clock.next_due()
+        end = policy.timer_end(way.target)
+        return end if end < math.inf else self._clock.next_due()
 
     def _may_spend(self, number: int) -> bool:
         """Whether a call in flight may ask for a retry while those that are rejected earn tokens for it."""
@@ -315,7 +317,7 @@ class SkipAhead:
 
     def _at_rest(self, way: _Way) -> bool:
         """Whether every breaker is closed and remembers nothing."""
-        return all(breaker.at_rest(way.target) for _, breaker in way.breakers)
+        return all(breaker.policy.at_rest(way.target) for _, breaker in way.breakers)
 
     def _all_sure(self, number: int, healthy: set[int]) -> bool:
         """Whether every call in flight is at a healthy service that will answer it within every limit."""
@@ -349,8 +351,8 @@ class SkipAhead:
         start, replica_of = columns.start, columns.replica
         for replica, way in enumerate(self._ways[0]):
             assert way is not None
-            rejects, target = way.breakers[0][1].rejects, way.target
-            cut = bisect_left(start, True, number, end, key=lambda at: not rejects(target, at))
+            would_reject, target = way.breakers[0][1].policy.would_reject, way.target
+            cut = bisect_left(start, True, number, end, key=lambda at: not would_reject(target, at))
             while cut < end and replica_of[cut] != replica:
                 cut += 1
             end = min(end, cut)
@@ -426,7 +428,7 @@ class SkipAhead:
             assert way is not None
             if self._modes[load][replica]:
                 name, breaker = way.breakers[0]
-                if not breaker.rejects(way.target, at):
+                if not breaker.policy.would_reject(way.target, at):
                     break
                 reject[0](at)
                 reject[1](middleware[name])
