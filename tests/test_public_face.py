@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -115,3 +116,65 @@ def test_what_is_wrong_is_said(said: dict[str, list[str]], line: str) -> None:
     """An unknown name, an unknown field and a wrong argument are found by the user's type checker."""
     found = said[f"wrong{list(WRONG).index(line)}.py"]
     assert any(WRONG[line] in one for one in found), found
+
+
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, Method]]:
+    """The public functions of a module, and the public methods of its public classes, by name."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from ((f"{node.name}.{one.name}", one) for one in node.body if isinstance(one, Method))
+        elif isinstance(node, Method):
+            yield node.name, node
+
+
+def parameters(function: Method) -> tuple[str, ...]:
+    """The names of what a caller passes, without * and **."""
+    args = function.args
+    return tuple(one.arg for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.arg not in ("self", "cls"))
+
+
+def raises(function: Method) -> bool:
+    """Whether its own body raises an exception, not one that was caught, and not the mark of an abstract method."""
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            names = [part.id for part in ast.walk(node.exc) if isinstance(part, ast.Name)]
+            caught = isinstance(node.exc, ast.Name) and node.exc.id[0].islower()
+            if not caught and "NotImplementedError" not in names:
+                return True
+        if not isinstance(node, Method | ast.Lambda | ast.ClassDef):
+            stack += ast.iter_child_nodes(node)
+    return False
+
+
+def lacking(function: Method) -> set[str]:
+    """The sections that its docstring should have and has not."""
+    doc = ast.get_docstring(function) or ""
+    wanted = {"Args:"} if len(parameters(function)) >= 3 else set()
+    wanted |= {"Raises:"} if raises(function) else set()
+    return {section for section in wanted if section not in doc.split()}
+
+
+def test_docstrings_name_arguments_and_errors() -> None:
+    """Public functions with three or more parameters say what each is; those that raise say what, and when.
+
+    A method that stands for one of another class, with the same parameters, is documented there.
+    """
+    found, documented = {}, set()
+    for path in sorted(SOURCE.parent.rglob("*.py")):
+        for name, function in functions(ast.parse(path.read_text("utf-8"))):
+            key = (function.name, parameters(function))
+            if not lacking(function):
+                documented.add(key)
+            elif not any(
+                part.startswith("_")
+                for part in (*name.split("."), *path.relative_to(SOURCE.parent).parts)
+                if part != "__init__.py"
+            ):
+                found[f"{path.name}:{function.lineno} {name}"] = key, lacking(function)
+    wanting = {place: sections for place, (key, sections) in found.items() if "." not in place or key not in documented}
+    assert not wanting, wanting

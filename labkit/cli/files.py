@@ -125,6 +125,11 @@ def save_picture(picture: Picture, path: str) -> None:
 def save_sweep_figure(table: SweepTable, metric: str, path: str) -> None:
     """Write a figure of a sweep, drawn by matplotlib, as its name ends.
 
+    Args:
+        table: the sweep.
+        metric: what to draw, by its name in `METRICS`.
+        path: the file; its ending is the format.
+
     Raises:
         ConfigError: it cannot be written.
     """

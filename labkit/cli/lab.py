@@ -53,7 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lay the course out and run JupyterLab on it until it is ended."""
+    """Lay the course out and run JupyterLab on it until it is ended.
+
+    Raises:
+        CourseError: JupyterLab is not installed or cannot start, the port is taken, or the folder cannot be written.
+    """
     if find_spec("jupyterlab") is None:
         raise CourseError(
             f"JupyterLab is not installed for {sys.executable}; pip install 'labkit-circuit-breakers[course]' brings it"

@@ -52,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until stopped, or switch one that runs. See `labkit serve --help`."""
+    """Serve until stopped, or switch one that runs. See `labkit serve --help`.
+
+    Raises:
+        ServiceError: the options do not go together, the fault is unknown, or no service answers on the port.
+    """
     from labkit.services.faults.plan import parse_kind
 
     if args.switch is not None:

@@ -62,7 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sweep; see `labkit sweep --help`."""
+    """Sweep; see `labkit sweep --help`.
+
+    Raises:
+        LabkitError: the sweep cannot be made, or its file cannot be written; the sentence says what is kept.
+    """
     from labkit.cli.files import check_picture, check_results
     from labkit.cli.interrupts import heeding
     from labkit.cli.progress import Progress

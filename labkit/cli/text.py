@@ -94,7 +94,13 @@ def number(value: float | None, *, sign: bool = False) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
-    """Columns, aligned to the right but for those named in `left`; each cell is made printable, so on one line."""
+    """Columns, aligned to the right but for those named in `left`; each cell is made printable, so on one line.
+
+    Args:
+        heads: a head for each column.
+        rows: the cells, a list for each row.
+        left: the numbers of the columns that are aligned to the left.
+    """
     heads, rows = [*map(printable, heads)], [[*map(printable, row)] for row in rows]
     widths = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
     lines = []

@@ -39,6 +39,10 @@ def is_number(
 def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[int]:
     """Whether it is a whole number (of the type int) from `least` to `most`.
 
+    Args:
+        value: anything.
+        least, most: the limits, which belong to it.
+
     >>> is_whole(3, 1, 10), is_whole(3.0), is_whole(10**400)
     (True, False, False)
     """
@@ -77,6 +81,11 @@ def in_words(number: float) -> str:
 
 def in_range(what: str, least: float, most: float, *, above: bool = False) -> str:
     """Which numbers are allowed: both limits, always.
+
+    Args:
+        what: the kind of number, with its article.
+        least, most: the limits, which belong to it.
+        above: leave out `least` itself.
 
     >>> in_range("a number of seconds", 0, 1e7, above=True), in_range("a whole number", 1, 1000)
     ('a number of seconds above 0, at most 10,000,000', 'a whole number from 1 to 1,000')

@@ -124,7 +124,17 @@ class Stack:
         clock: Clock | None = None,
         leases: Mapping[str, LeaseStore] | None = None,
     ) -> Stack:
-        """The same as the constructor."""
+        """The same as the constructor.
+
+        Args:
+            config: a sound configuration.
+            services: the services by name; see the constructor.
+            clock: real time where none is given.
+            leases: stores by the names of leases, in place of those that the configuration would make.
+
+        Raises:
+            MiddlewareError: see the constructor.
+        """
         return cls(config, services, clock, leases)
 
     @classmethod
@@ -137,6 +147,12 @@ class Stack:
         lenient: bool = False,
     ) -> Stack:
         """Build a stack from a YAML file or from YAML text.
+
+        Args:
+            path_or_text: a path, or the YAML itself.
+            services: the services by name; see the constructor.
+            clock: real time where none is given.
+            lenient: let unknown keys of a middleware pass, with a warning.
 
         Raises:
             ConfigError: the YAML is unsound; names every fault with its line.
@@ -171,14 +187,22 @@ class Stack:
         return self.caller(function)(*args, **kwargs)
 
     def caller(self, function: str) -> CallNext:
-        """What `call` would await: the function in its middleware, to be called again and again."""
+        """What `call` would await: the function in its middleware, to be called again and again.
+
+        Raises:
+            MiddlewareError: there is no such function, or it only streams.
+        """
         found = self._single.get(function)
         if found is None:
             raise self._unknown(function, self._single, "called for one result")
         return found
 
     def stream(self, function: str, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Call a function through its middleware, for a stream of chunks."""
+        """Call a function through its middleware, for a stream of chunks.
+
+        Raises:
+            MiddlewareError: there is no such function, or it does not stream.
+        """
         found = self._streams.get(function)
         if found is None:
             raise self._unknown(function, self._streams, "streamed")

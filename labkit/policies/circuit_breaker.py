@@ -221,7 +221,14 @@ class CircuitBreakerPolicy:
     # -- the end of a call
 
     def settle(self, target: str, permit: Permit, outcome: Outcome, now: float) -> None:
-        """Account for the end of an admitted call. Call it once for a permit."""
+        """Account for the end of an admitted call. Call it once for a permit.
+
+        Args:
+            target: whose state it is.
+            permit: what admission gave the call.
+            outcome: how it ended.
+            now: seconds.
+        """
         if outcome is SUCCESS:
             self.succeeded(target, permit)
         elif outcome is FAILURE:
@@ -260,7 +267,13 @@ class CircuitBreakerPolicy:
         return False
 
     def failed(self, target: str, permit: Permit, now: float) -> None:
-        """A call raised an `Exception`."""
+        """A call raised an `Exception`.
+
+        Args:
+            target: whose state it is.
+            permit: what admission gave the call.
+            now: seconds.
+        """
         entries = self.entries
         if permit is PROBE:
             record = self._record(target)

@@ -265,7 +265,14 @@ class GuardedCircuitBreakerPolicy:
         return record is not None and permit.kind is PROBE and record.owner == permit.generation
 
     def settle(self, target: str, permit: GenerationPermit, outcome: Outcome, now: float) -> None:
-        """Account for the end of an admitted call; whatever comes late, or a second time from a probe, is dropped."""
+        """Account for the end of an admitted call; whatever comes late, or a second time from a probe, is dropped.
+
+        Args:
+            target: whose state it is.
+            permit: what admission gave the call.
+            outcome: how it ended.
+            now: seconds.
+        """
         if permit.kind is PROBE:
             if self.holds(target, permit):
                 self._settle_probe(target, outcome, now)

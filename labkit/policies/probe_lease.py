@@ -67,6 +67,13 @@ def is_held(record: LeaseRecord | None, now: float) -> bool:
 def acquired(record: LeaseRecord | None, owner: str, token: int, time_to_live: float, now: float) -> LeaseRecord | None:
     """The record once the owner has a new lease, or None where one is held.
 
+    Args:
+        record: what the store holds under the key, or None.
+        owner: who asks.
+        token: the number of this lease, larger than every one before it.
+        time_to_live: seconds until it lapses unless it is renewed.
+        now: seconds, in the store's time.
+
     >>> first = acquired(None, "a", 1, 10.0, now=0.0)
     >>> acquired(first, "b", 2, 10.0, now=9.9), acquired(first, "b", 2, 10.0, now=10.0).owner
     (None, 'b')
@@ -75,7 +82,13 @@ def acquired(record: LeaseRecord | None, owner: str, token: int, time_to_live: f
 
 
 def renewed(record: LeaseRecord | None, lease: Lease, now: float) -> LeaseRecord | None:
-    """The record once the lease lasts for its whole time again, or None where it has lapsed or is another's."""
+    """The record once the lease lasts for its whole time again, or None where it has lapsed or is another's.
+
+    Args:
+        record: what the store holds under the key, or None.
+        lease: what its owner has.
+        now: seconds, in the store's time.
+    """
     if record is None or not may_release(record, lease, now):
         return None
     return record._replace(expires_at=now + lease.time_to_live, time_to_live=lease.time_to_live)
@@ -83,6 +96,11 @@ def renewed(record: LeaseRecord | None, lease: Lease, now: float) -> LeaseRecord
 
 def may_release(record: LeaseRecord | None, lease: Lease, now: float) -> bool:
     """Whether the lease is still its owner's, who may then free the key.
+
+    Args:
+        record: what the store holds under the key, or None.
+        lease: what its owner has.
+        now: seconds, in the store's time.
 
     >>> record = acquired(None, "b", 2, 10.0, now=10.0)
     >>> may_release(record, Lease("parts", "a", 1, 10.0, 10.0), now=11.0)

@@ -117,7 +117,13 @@ class RetryPolicy:
             return self.max_delay if self.base_delay > 0.0 else 0.0
 
     def decide(self, attempt: int, error: Exception, elapsed: float) -> Wait | GiveUp:
-        """What to do after attempt number `attempt` (1 is the first) failed, `elapsed` seconds into the operation."""
+        """What to do after attempt number `attempt` (1 is the first) failed, `elapsed` seconds into the operation.
+
+        Args:
+            attempt: which one failed; 1 is the first.
+            error: what it raised.
+            elapsed: seconds since the operation began.
+        """
         if not self.retryable(error):
             return GiveUp(f"{type(error).__name__} is not retried")
         if attempt >= self.attempts:

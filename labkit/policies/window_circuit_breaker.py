@@ -298,7 +298,14 @@ class WindowCircuitBreakerPolicy:
     # -- the end of a call
 
     def settle(self, target: str, permit: GenerationPermit, outcome: Outcome, now: float) -> None:
-        """Account for the end of an admitted call. Call it once for a permit."""
+        """Account for the end of an admitted call. Call it once for a permit.
+
+        Args:
+            target: whose state it is.
+            permit: what admission gave the call.
+            outcome: how it ended.
+            now: seconds.
+        """
         record = self.entries.get(target)
         if permit.generation < (self._forgotten if record is None else record.since):
             return  # of an earlier period: it says nothing about this one, and holds no slot in it

@@ -20,12 +20,22 @@ MANY = 1_000_000_000
 
 
 def is_number(value: object, least: float = 0.0, most: float = math.inf) -> TypeGuard[int | float]:
-    """Whether it is a number from `least` to `most`, by the rule of `labkit.config.numbers`."""
+    """Whether it is a number from `least` to `most`, by the rule of `labkit.config.numbers`.
+
+    Args:
+        value: anything.
+        least, most: the limits, which belong to it.
+    """
     return numbers.is_number(value, least, most)
 
 
 def is_whole(value: object, least: int = 0, most: float = math.inf) -> TypeGuard[int]:
-    """Whether it is a whole number from `least` to `most`."""
+    """Whether it is a whole number from `least` to `most`.
+
+    Args:
+        value: anything.
+        least, most: the limits, which belong to it.
+    """
     return numbers.is_whole(value, least, most)
 
 

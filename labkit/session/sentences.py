@@ -127,7 +127,13 @@ def fault_of(rules: Rules, what: Happened) -> str | None:
 
 
 def tell(rules: Rules, what: Happened, fault: str | None) -> str:
-    """A step in a sentence."""
+    """A step in a sentence.
+
+    Args:
+        rules: what the breaker goes by.
+        what: what happened in the step.
+        fault: the toolkit's fault that it shows, or None.
+    """
     if fault is not None:
         return _faulty(fault, what)
     if what.op == "call":

@@ -215,13 +215,21 @@ class LoopClock:
         return _monotonic()
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        """Wait for so many seconds; zero or less gives way once."""
+        """Wait for so many seconds; zero or less gives way once.
+
+        Raises:
+            ClockError: `seconds` is NaN.
+        """
         if seconds != seconds:
             raise ClockError("cannot sleep for NaN seconds")
         return asyncio.sleep(seconds)
 
     def timeout(self, seconds: float | None, message: str | None = None) -> LoopDeadline | _TimedDeadline:
-        """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`."""
+        """A limit on a block; None is no limit. `message` is the text of the `TimeoutError`.
+
+        Raises:
+            ClockError: `seconds` is NaN.
+        """
         if seconds is not None and not 0 < seconds < inf:
             if seconds != seconds:
                 raise ClockError("a timeout of NaN seconds means nothing")
@@ -231,13 +239,21 @@ class LoopClock:
         return LoopDeadline(self, seconds, message)
 
     def timeout_at(self, when: float, message: str | None = None) -> _TimedDeadline:
-        """A limit on a block by the loop's time at which it ends; for blocks that share one limit."""
+        """A limit on a block by the loop's time at which it ends; for blocks that share one limit.
+
+        Raises:
+            ClockError: `when` is NaN.
+        """
         if when != when:
             raise ClockError("a timeout at NaN seconds means nothing")
         return _TimedDeadline(self, when, message)
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Run a coroutine as a task of the running loop."""
+        """Run a coroutine as a task of the running loop.
+
+        Raises:
+            ClockError: it is no coroutine, or no event loop runs.
+        """
         if not hasattr(coro, "send"):
             raise ClockError(f"start() takes a coroutine, such as main(), and not {coro!r}")
         loop = _get_running_loop()

@@ -168,7 +168,12 @@ class VirtualTask(Generic[T]):
         return self._done and isinstance(self._error, CancelledError)
 
     def result(self) -> T:
-        """What the coroutine returned; raises what it raised, and `ClockError` if it still runs."""
+        """What the coroutine returned; raises what it raised, and `ClockError` if it still runs.
+
+        Raises:
+            ClockError: it still runs.
+            BaseException: what the coroutine raised.
+        """
         if not self._done:
             raise ClockError(f"task '{self.get_name()}' has no result yet: it still runs")
         self._retrieved = True
@@ -181,7 +186,12 @@ class VirtualTask(Generic[T]):
         return cast(T, self._result)
 
     def exception(self) -> BaseException | None:
-        """What the coroutine raised, or None; raises `CancelledError` if it was cancelled."""
+        """What the coroutine raised, or None; raises `CancelledError` if it was cancelled.
+
+        Raises:
+            ClockError: it still runs.
+            CancelledError: it was cancelled.
+        """
         if not self._done:
             raise ClockError(f"task '{self.get_name()}' has no result yet: it still runs")
         self._retrieved = True
@@ -485,14 +495,22 @@ class VirtualClock:
         return line
 
     def timeout_at(self, when: float, message: str | None = None) -> VirtualDeadline:
-        """A limit on a block by the time at which it ends, for several blocks that share one limit."""
+        """A limit on a block by the time at which it ends, for several blocks that share one limit.
+
+        Raises:
+            ClockError: `when` is no number, or NaN.
+        """
         when = _seconds("timeout_at", when)
         if when != when:
             raise ClockError("a timeout at NaN seconds means nothing")
         return _TimedDeadline(self, when, message)
 
     def start(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> VirtualTask[T]:
-        """Run a coroutine beside the current one; it begins once the current one waits, or at the next `advance`."""
+        """Run a coroutine beside the current one; it begins once the current one waits, or at the next `advance`.
+
+        Raises:
+            ClockError: it is no coroutine.
+        """
         try:
             task: VirtualTask[T] = VirtualTask(self, coro, name)
         except AttributeError:
@@ -558,7 +576,11 @@ class VirtualClock:
         return task.result()
 
     def advance(self, seconds: float) -> None:
-        """Play everything that is due within so many seconds, then stand at that time. For stepping by hand."""
+        """Play everything that is due within so many seconds, then stand at that time. For stepping by hand.
+
+        Raises:
+            ClockError: `seconds` is negative, infinite or no number.
+        """
         seconds = _seconds("advance", seconds)
         if not (seconds >= 0 and seconds != _INF):
             raise ClockError(f"time only goes forward by a finite number of seconds, and {seconds!r} is not one")

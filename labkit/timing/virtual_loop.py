@@ -110,7 +110,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back at a time of this loop, after everything that was scheduled earlier for the same time."""
+        """Call back at a time of this loop, after everything that was scheduled earlier for the same time.
+
+        Args:
+            when: seconds, in this loop's time.
+            callback: what to call.
+            args: its arguments.
+            context: the context in which it is called; the current one where none is given.
+
+        Raises:
+            TypeError: `when` is None or NaN.
+        """
         if when is None or when != when:
             raise TypeError(f"when cannot be {when!r}")
         self._check_closed()  # type: ignore[attr-defined]

@@ -47,12 +47,25 @@ TOOLKIT_ONLY_TYPES = ("cache", "dynamic_middleware", "hitl", "logging_middleware
 
 
 def setting(default: Any, allowed: str, description: str, **rules: Any) -> Any:
-    """Return a pydantic Field that also says, for the sentences of the loader, what is allowed."""
+    """Return a pydantic Field that also says, for the sentences of the loader, what is allowed.
+
+    Args:
+        default: the value where the key is missing; `...` where there must be one.
+        allowed: what a value may be, for a sentence that ends in it.
+        description: what the key sets.
+        rules: further arguments of pydantic's `Field`, such as `gt`.
+    """
     return Field(default, description=description, json_schema_extra={"allowed": allowed}, **rules)
 
 
 def component_setting(default: Any, allowed: str, description: str) -> Any:
-    """Return the Field of a key that labkit does not act on; it stays out of the model's repr."""
+    """Return the Field of a key that labkit does not act on; it stays out of the model's repr.
+
+    Args:
+        default: the value where the key is missing.
+        allowed: what a value may be, for a sentence that ends in it.
+        description: what the key sets in the toolkit.
+    """
     return setting(default, allowed, description, repr=False)
 
 

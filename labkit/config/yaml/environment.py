@@ -99,6 +99,11 @@ class ExpandedText:
 def expand(text: str, report: Report, environ: Mapping[str, str]) -> ExpandedText:
     """Replace the placeholders of a text; what is wrong with one goes into the report.
 
+    Args:
+        text: the YAML as it was read.
+        report: where findings go.
+        environ: the variables that placeholders may name.
+
     >>> report = Report("lesson.yaml")
     >>> expand("timeout: ${LIMIT:-2.0}", report, {}).text
     'timeout: 2.0'

@@ -114,6 +114,11 @@ def open_document(
 ) -> tuple[Document, Report]:
     """Read a YAML file or text as nodes, for a reader of a file that holds more than a stack. See `load_stack_config`.
 
+    Args:
+        path_or_text: a path, or the YAML itself; see `load_stack_config`.
+        name: how findings call the file; its path where none is given.
+        environ: the variables that placeholders may name; the process's own where none are given.
+
     Raises:
         ConfigError: it cannot be read.
     """

@@ -16,7 +16,16 @@ class LeaseStore(Protocol):
     """
 
     async def acquire(self, key: str, owner: str, time_to_live: float) -> Lease | None:
-        """A new lease for so many seconds, or None while anybody has one."""
+        """A new lease for so many seconds, or None while anybody has one.
+
+        Args:
+            key: what the lease is for.
+            owner: who asks; a name that nobody else has.
+            time_to_live: seconds until the lease lapses unless it is renewed.
+
+        Raises:
+            Exception: the store cannot be asked; the probe's lease makes a `LeaseError` of it.
+        """
 
     async def renew(self, lease: Lease) -> Lease | None:
         """The lease for its whole time from now on, or None where it has lapsed or is another's."""

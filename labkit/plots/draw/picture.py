@@ -68,7 +68,13 @@ class Picture:
 
 
 def beside(pictures: Sequence[Picture], *, gap: float = 24.0, title: str = "") -> Picture:
-    """Return one picture with the given ones side by side, their tops aligned."""
+    """Return one picture with the given ones side by side, their tops aligned.
+
+    Args:
+        pictures: from left to right.
+        gap: pixels between two of them.
+        title: of the whole; the pictures' titles where it is empty.
+    """
     shapes: list[Shape] = []
     at = 0.0
     for picture in pictures:

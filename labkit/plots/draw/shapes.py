@@ -99,7 +99,12 @@ Shape: TypeAlias = Area | Box | Line | Disc | Words
 
 
 def moved(shapes: Iterable[Shape], dx: float, dy: float) -> list[Shape]:
-    """Return the shapes at another place."""
+    """Return the shapes at another place.
+
+    Args:
+        shapes: what to move; it stays as it is.
+        dx, dy: how far to the right and down, in pixels.
+    """
     result: list[Shape] = []
     for shape in shapes:
         if isinstance(shape, Line | Area):
@@ -118,7 +123,16 @@ def arrow(
     curved: bool = False,
     head: float = 8.0,
 ) -> list[Shape]:
-    """Return a line with a head at its end."""
+    """Return a line with a head at its end.
+
+    Args:
+        points: where the line goes, in pixels; the head is at the last one.
+        stroke: its colour, by the names of a theme.
+        line: its width in pixels.
+        dash: whether it is dashed.
+        curved: whether it is a curve through the points.
+        head: the length of the head in pixels.
+    """
     (x0, y0), (x1, y1) = points[-2], points[-1]
     length = max(((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5, 1e-9)
     ux, uy = (x1 - x0) / length, (y1 - y0) / length
@@ -133,7 +147,13 @@ def arrow(
 
 
 def mark(kind: str, x: float, y: float, *, size: float = 5.0) -> list[Shape]:
-    """Return the mark of something that happened (`style.MARKS`), centred on a point; `size` is its radius."""
+    """Return the mark of something that happened (`style.MARKS`), centred on a point; `size` is its radius.
+
+    Args:
+        kind: what happened, a name in `style.MARKS`.
+        x, y: its centre in pixels.
+        size: its radius in pixels.
+    """
     style = MARKS[kind]
     ink, line = style.colour, size * 0.4
     reach = size * (0.62 if style.shape == "ringed cross" else 0.85)
@@ -162,6 +182,12 @@ def mark(kind: str, x: float, y: float, *, size: float = 5.0) -> list[Shape]:
 
 def wrap(text: str, width: float, size: float = SIZE_SMALL, *, bold: bool = False, mono: bool = False) -> list[str]:
     """Return the text broken into lines of at most `width`, at spaces only.
+
+    Args:
+        text: the words.
+        width: the room in pixels.
+        size: of the letters, in pixels.
+        bold, mono: the style in which they are drawn.
 
     >>> wrap("one probe at a time", 70.0, 12.0)
     ['one probe', 'at a time']

@@ -243,6 +243,11 @@ _WIDTHS = {
 def width_of(text: str, size: float = SIZE, *, bold: bool = False, mono: bool = False) -> float:
     """Return about how wide a line of text is, in the units of `size`; a little more than in most fonts.
 
+    Args:
+        text: one line.
+        size: of the letters, in pixels.
+        bold, mono: the style in which they are drawn.
+
     >>> round(width_of("closed", 14.0), 1), width_of("ab", 10.0, mono=True)
     (47.7, 12.2)
     """

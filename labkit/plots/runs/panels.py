@@ -150,7 +150,13 @@ def in_all(data: Binned) -> Floats:
 
 
 def risen(base: float | Floats, line: Floats, unit: float) -> Floats:
-    """Return where a line lies that stands on a base (one for all bins, or one for each), with `unit` pixels for 1."""
+    """Return where a line lies that stands on a base (one for all bins, or one for each), with `unit` pixels for 1.
+
+    Args:
+        base: what the line stands on, in pixels from the top.
+        line: a value for each bin.
+        unit: pixels for a value of 1.
+    """
     if isinstance(base, float):
         return [base - value * unit for value in line]
     return [under - value * unit for under, value in zip(base, line, strict=True)]
@@ -164,7 +170,15 @@ def where_any(rate: Floats, edge: Floats) -> Floats:
 def draw_panels(
     data: Binned, frame: Frame, scales: Scales, faults: Sequence[Fault], top: float
 ) -> tuple[list[Shape], dict[str, float]]:
-    """Return all panels, one below the other, and where the top of each is."""
+    """Return all panels, one below the other, and where the top of each is.
+
+    Args:
+        data: the run, counted into bins.
+        frame: where time lies on the picture.
+        scales: the largest value of each panel.
+        faults: when a service failed, drawn behind all panels.
+        top: the upper edge of the first panel, in pixels.
+    """
     shapes: list[Shape] = []
     tops = {}
     draw: dict[str, Callable[[Binned, Frame, Scales, float], list[Shape]]] = {
@@ -224,7 +238,13 @@ def draw_axis(frame: Frame, y: float) -> list[Shape]:
 
 
 def draw_strip(frame: Frame, faults: Sequence[Fault], y: float) -> list[Shape]:
-    """Return the faults' words, each over the beginning of its band, with the strip's upper edge at y."""
+    """Return the faults' words, each over the beginning of its band, with the strip's upper edge at y.
+
+    Args:
+        frame: where time lies on the picture.
+        faults: when a service failed, with its words and its row.
+        y: the upper edge in pixels.
+    """
     shapes: list[Shape] = []
     taken: dict[int, float] = {}
     for fault in faults:
@@ -432,7 +452,14 @@ def _breaker(data: Binned, frame: Frame, scales: Scales, top: float) -> list[Sha
 
 
 def draw_row(ribbon: Ribbon, frame: Frame, y: float, high: float) -> list[Shape]:
-    """One breaker: its states as boxes that touch, each with its word where it fits, and its probes."""
+    """One breaker: its states as boxes that touch, each with its word where it fits, and its probes.
+
+    Args:
+        ribbon: the breaker's states and probes.
+        frame: where time lies on the picture.
+        y: the upper edge in pixels.
+        high: the row's height in pixels.
+    """
     shapes: list[Shape] = []
     words: list[Shape] = []
     size = max(2.2, min(4.5, high / 2 - 2.0))
@@ -537,7 +564,13 @@ _GOOD = {str(good): good for good in _PROBES}
 
 
 def draw_key(ribbons: Sequence[Ribbon], right: float, y: float) -> tuple[list[Shape], float]:
-    """Return what the ribbons' textures and marks are, right-aligned on a baseline, and where that begins."""
+    """Return what the ribbons' textures and marks are, right-aligned on a baseline, and where that begins.
+
+    Args:
+        ribbons: those that are drawn; only what occurs in them is explained.
+        right: the right edge in pixels.
+        y: the baseline in pixels.
+    """
     items: list[tuple[str, str]] = [
         (state, style.word)
         for state, style in STATES.items()
@@ -583,7 +616,16 @@ def _whose(ribbons: Sequence[Ribbon], frame: Frame, right: float, groups: int) -
 def draw_grid(
     frame: Frame, top: float, high: float, upper: float, most: int = 2, *, whole: bool = False
 ) -> list[Shape]:
-    """The lines from which values are read off, at round (or whole) numbers; zero is the panel's lower edge."""
+    """The lines from which values are read off, at round (or whole) numbers; zero is the panel's lower edge.
+
+    Args:
+        frame: where time lies on the picture.
+        top: the panel's upper edge in pixels.
+        high: its height in pixels.
+        upper: the value at its upper edge.
+        most: how many lines there may be beside zero.
+        whole: draw lines at whole numbers only.
+    """
     step = round_step(upper / _HEADROOM / most / 2.0)
     if upper / _HEADROOM / step >= 1.5 * most + 1.0:
         step = round_step(step * 1.5)
@@ -615,7 +657,14 @@ def _lines(frame: Frame, lines: dict[str, Floats], kind: str, base: float) -> li
 
 
 def draw_steps(frame: Frame, ys: Floats, ink: str, thick: float) -> list[Shape]:
-    """A line of steps, broken where there is no value."""
+    """A line of steps, broken where there is no value.
+
+    Args:
+        frame: where time lies on the picture.
+        ys: the height for each bin, in pixels from the top; NaN where there is no value.
+        ink: the line's colour.
+        thick: its width in pixels.
+    """
     shapes: list[Shape] = []
     for points in _runs(frame.edges, ys):
         shapes.append(Line(tuple(points), ink, thick))
@@ -648,7 +697,15 @@ def _runs(edges: Sequence[float], ys: Floats) -> list[list[tuple[float, float]]]
 
 
 def draw_areas(frame: Frame, upper: Floats, lower: Floats, ink: str, texture: str, fade: float) -> list[Shape]:
-    """What lies between two lines of steps, wherever it is not empty."""
+    """What lies between two lines of steps, wherever it is not empty.
+
+    Args:
+        frame: where time lies on the picture.
+        upper, lower: the two lines, in pixels from the top for each bin.
+        ink: the colour.
+        texture: "solid", "hatch" or "dots".
+        fade: how opaque a solid area is, from 0 to 1.
+    """
     there = [under - over > 0.005 for over, under in zip(upper, lower, strict=True)]
     shapes: list[Shape] = []
     end = 0

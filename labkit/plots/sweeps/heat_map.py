@@ -134,8 +134,18 @@ def sweep_line(
 ) -> Picture:
     """Return the picture of a sweep over one parameter: the medians as a line, least to most as a band.
 
-    The values of the parameter stand at equal distances, in their order; a number stands at each. Args and errors are
-    those of `heat_map`.
+    The values of the parameter stand at equal distances, in their order; a number stands at each.
+
+    Args:
+        table: the sweep's rows.
+        x: the parameter that varies.
+        value: the metric.
+        best: "lowest" or "highest" to mark the values that have it; "" for none.
+        width: pixels.
+        title: of the picture; made from the names where it is empty.
+
+    Raises:
+        ValueError: `best` is unknown.
     """
     _check(best)
     cells, columns, _, seeds = cells_of(table, x, None, value)

@@ -23,7 +23,14 @@ Cells = dict[tuple[Any, Any], list[float]]
 def cells_of(
     table: Iterable[Mapping[str, Any]], x: str, y: str | None, value: str
 ) -> tuple[Cells, list[Any], list[Any], int]:
-    """Return the numbers by cell, the parameters' values in order, and the most numbers that a cell has."""
+    """Return the numbers by cell, the parameters' values in order, and the most numbers that a cell has.
+
+    Args:
+        table: the sweep's rows.
+        x: the parameter of the columns.
+        y: the parameter of the rows; None where one parameter varies.
+        value: the metric whose numbers are collected.
+    """
     cells: Cells = {}
     for row in table:
         place = (_hashable(row.get(x)), _hashable(row.get(y)) if y is not None else None)

@@ -144,7 +144,13 @@ class Recorder:
         service.record = record
 
     def follow_middleware(self, name: str, middleware: Any, replica: int) -> None:
-        """Hear of changes of state, probes and rejections."""
+        """Hear of changes of state, probes and rejections.
+
+        Args:
+            name: the middleware's, in the stack.
+            middleware: whom to listen to.
+            replica: whose stack it is, from 0.
+        """
         number = self.middleware.setdefault(name, len(self.middleware))
         targets, whose = self.targets, CALL.get
         reject = [column.append for column in self.rejection_columns]
@@ -204,6 +210,11 @@ class Recorder:
 
         As the run is taken down, workers are handed on to those who wait and are to be ended as well. Nobody was served
         by that, and to whom it happens is a matter of the order in which tasks are cancelled.
+
+        Args:
+            replica_of: the replica of each call.
+            until: the second at which the run was over.
+            told: called with the share that is done.
         """
         times_served = self.attempt_columns[3]
         for row in range(self._whole, len(times_served)):

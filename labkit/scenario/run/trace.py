@@ -297,7 +297,16 @@ class Trace:
         return sum(getattr(table, one.name).nbytes for table in tables for one in fields(table))
 
     def states(self, breaker: str, target: str, replica: int) -> list[tuple[float, str]]:
-        """From when on one breaker was in which state: (0.0, "CLOSED") first, then each transition."""
+        """From when on one breaker was in which state: (0.0, "CLOSED") first, then each transition.
+
+        Args:
+            breaker: its name in the stack.
+            target: the target whose state it is.
+            replica: the replica's number, from 0.
+
+        Raises:
+            ValueError: the breaker or the target is not in the trace.
+        """
         names = (self.breakers.index(breaker), self.targets.index(target), replica)
         found = [(0.0, STATES[0])]
         for at, *whose, state in self.transitions.rows():

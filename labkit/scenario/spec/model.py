@@ -179,7 +179,13 @@ def _no_variant(scenario: str, name: str, known: Mapping[str, Variant]) -> str:
 
 
 def service_of(name: str, function: FunctionConfig, services: Mapping[str, Any]) -> str | None:
-    """Which service a function calls: the one that it names, or the one of its own name or `_type`."""
+    """Which service a function calls: the one that it names, or the one of its own name or `_type`.
+
+    Args:
+        name: the function's name.
+        function: its configuration.
+        services: the scenario's services by name.
+    """
     wanted = function.settings.get("service")
     if wanted is not None:
         return wanted if isinstance(wanted, str) and wanted in services else None

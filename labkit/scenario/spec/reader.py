@@ -37,6 +37,12 @@ FUNCTION_KEYS = ("service", "adapter", "context_name")
 def read_scenario(document: Document, report: Report, name: str, *, lenient: bool = False) -> Scenario:
     """Read a document as a scenario; `lenient` as for `load_stack_config`.
 
+    Args:
+        document: the YAML's nodes.
+        report: where findings go.
+        name: the scenario's name.
+        lenient: let unknown keys of a middleware pass, with a warning.
+
     Raises:
         ConfigError: it has faults; `findings` has all of them.
     """

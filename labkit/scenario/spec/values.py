@@ -59,6 +59,11 @@ def _quoted_text(text: str) -> str:
 def change(document: Document, values: Mapping[str, Any], origin: str) -> None:
     """Set values by their path in a document.
 
+    Args:
+        document: what is changed in place.
+        values: the new values by their paths.
+        origin: where the values come from, for findings.
+
     Raises:
         ConfigError: a path leads nowhere or to several places, or a value is no YAML.
     """

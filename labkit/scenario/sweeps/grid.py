@@ -80,7 +80,11 @@ def parse_seeds(text: str, first: int) -> tuple[int, ...]:
 
 
 def seeds_of(seeds: int | Iterable[Any], first: int) -> tuple[int, ...]:
-    """A count of seeds from `first` on, or the seeds themselves."""
+    """A count of seeds from `first` on, or the seeds themselves.
+
+    Raises:
+        ConfigError: there are none or too many, one of them is no seed, or one occurs twice.
+    """
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= MOST_VALUES:
             raise ConfigError(f"{quoted(seeds)} seeds; there may be from 1 to {MOST_VALUES:,}")

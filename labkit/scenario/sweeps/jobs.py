@@ -109,7 +109,13 @@ def flat(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_this_process(job: Job, chunks: Iterable[Chunk], stop: Stop) -> Iterator[Results]:
-    """Make the runs one after the other, here."""
+    """Make the runs one after the other, here.
+
+    Args:
+        job: what all runs have in common.
+        chunks: the runs, in groups that are handed out together.
+        stop: asked before each run; true ends the sweep.
+    """
     for chunk in chunks:
         for run in chunk:
             if stop():
@@ -125,6 +131,12 @@ _LOOK_EVERY = 0.2  # seconds
 
 def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int, stop: Stop) -> Iterator[Results]:
     """Make the runs in so many processes; none outlives this generator, or this process however it ends.
+
+    Args:
+        job: what all runs have in common.
+        chunks: the runs, in groups that are handed out together.
+        jobs: how many processes.
+        stop: asked between results; true ends the sweep once the runs under way are done.
 
     Raises:
         LabkitError: a process was killed, or a run cannot be made.
@@ -234,6 +246,12 @@ def check_address(address: str) -> None:
 
 def on_dask(job: Job, chunks: Iterable[Chunk], address: str, stop: Stop) -> Iterator[Results]:
     """Make the runs on a Dask cluster that is there already; the cluster makes again what a lost worker had.
+
+    Args:
+        job: what all runs have in common.
+        chunks: the runs, in groups that are handed out together.
+        address: of the cluster's scheduler, such as tcp://host:8786.
+        stop: asked between results; true ends the sweep.
 
     Raises:
         LabkitError: `distributed` is not installed, nobody answers there, or a run cannot be made.

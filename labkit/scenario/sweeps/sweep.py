@@ -199,7 +199,13 @@ def digest(scenario: Scenario) -> str:
 
 
 def name_of_file(scenario: Scenario, vary: Mapping[str, tuple[Value, ...]], seeds: tuple[int, ...]) -> str:
-    """A name for a sweep's results: the same for the same sweep, another for another."""
+    """A name for a sweep's results: the same for the same sweep, another for another.
+
+    Args:
+        scenario: what is run.
+        vary: the values of each parameter that varies.
+        seeds: one run for each, of every combination.
+    """
     told = json.dumps(_header(scenario, vary, seeds))
     name = re.sub(r"[^\w. -]", "-", scenario.name)[:60]
     return f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsonl"

@@ -111,7 +111,11 @@ class LiveRun:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Begin; returns at once.
+
+        Raises:
+            LabkitError: it was started before.
+        """
         if self._thread is not None:
             raise LabkitError("a LiveRun can be started once; make a new one")
         self._thread = threading.Thread(target=self._run, name="labkit-live", daemon=True)

@@ -156,14 +156,22 @@ class HttpService:
 
     @property
     def service(self) -> PartsAvailability:
-        """The service behind the server."""
+        """The service behind the server.
+
+        Raises:
+            ServiceError: it has not been started.
+        """
         if self._service is None:
             raise ServiceError("this HttpService has not been started; use it with 'async with'")
         return self._service
 
     @property
     def port(self) -> int:
-        """The port on which it listens."""
+        """The port on which it listens.
+
+        Raises:
+            ServiceError: it has not been started.
+        """
         if not self._port:
             raise ServiceError("this HttpService has not been started; use it with 'async with'")
         return self._port

@@ -205,7 +205,16 @@ class ResearchAssistant:
         self.outcomes: Counter[str] = Counter()
 
     def connect(self, call: ToolCall, stock: str | None = None, documents: str | None = None) -> None:
-        """Say how tools are called, for example by `stack.call`, and, if need be, under which names."""
+        """Say how tools are called, for example by `stack.call`, and, if need be, under which names.
+
+        Args:
+            call: awaits a tool by name, such as `stack.call`.
+            stock: the name of the function that counts stock, where it is not the usual one.
+            documents: the name of the function that searches the documents, likewise.
+
+        Raises:
+            ServiceError: a name is no text.
+        """
         self._call = call
         if stock is not None:
             self._stock = _function("stock", stock)

@@ -229,7 +229,13 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def wrong(made: Round, admitted: object, state: object) -> list[str]:
-    """What of a prediction did not come true, in words."""
+    """What of a prediction did not come true, in words.
+
+    Args:
+        made: the press that was predicted.
+        admitted: which breakers were said to let a call through: "all", "some" or "none".
+        state: whether their states were said to be alike or apart.
+    """
     found = []
     through = [_admitted(made, name) for name in made.steps]
     if made.action.op == "call":
