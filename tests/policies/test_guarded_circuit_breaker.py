@@ -291,6 +291,25 @@ def test_open_half_open_and_forced_targets_stay() -> None:
     assert policy.snapshot("u").state is OPEN
 
 
+def test_a_target_that_failed_before_it_opened_or_was_forced_stays() -> None:
+    """That it would once have been forgotten as CLOSED and idle no longer holds of a target that is not."""
+    policy = GuardedCircuitBreakerPolicy(2, COOLDOWN, idle_period=100.0)
+
+    def fail(name: str) -> None:
+        permit = policy.admit(name, 0.0)
+        assert isinstance(permit, GenerationPermit)
+        policy.settle(name, permit, Outcome.FAILURE, 0.0)
+
+    acts = {"tripped": fail, "open": lambda name: policy.force_open(name, 1.0)}
+    for name, act in {**acts, "shut": lambda name: policy.force_close(name, 1.0)}.items():
+        fail(name)
+        act(name)
+    for _ in range(10):
+        policy.admit("another", 1e6)
+    assert set(policy.entries) == {"tripped", "open", "shut"}
+    assert isinstance(policy.admit("open", 1e6), Rejection)
+
+
 def test_work_for_forgetting_is_bounded() -> None:
     """However many are overdue, one call forgets two of them at most."""
     policy = GuardedCircuitBreakerPolicy(3, COOLDOWN, idle_period=100.0)
