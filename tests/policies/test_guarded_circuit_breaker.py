@@ -272,6 +272,7 @@ def test_the_cooldown_lasts_to_its_last_moment() -> None:
     permit = policy.admit("t", COOLDOWN)
     assert isinstance(permit, GenerationPermit)
     assert permit.kind is Permit.PROBE
+    assert policy.admit("t", COOLDOWN) == Rejection("t", None)
 
 
 def test_idle_closed_targets_are_forgotten() -> None:
