@@ -312,17 +312,11 @@ class CircuitBreakerPolicy:
             return FRESH
         if isinstance(entry, int):
             return BreakerSnapshot(CLOSED, entry, 0, False, 0.0)
-        return BreakerSnapshot(
-            entry.state,
-            entry.failures,
-            entry.successes,
-            entry.probing,
-            0.0 if entry.state is CLOSED else entry.changed_at,
-        )
+        return BreakerSnapshot(entry.state, entry.failures, entry.successes, entry.probing, entry.changed_at)
 
     def _record(self, target: str) -> Record:
         # A late probe may find its target closed again, and so forgotten or reduced to a number.
         entry = self.entries.get(target, 0)
         if isinstance(entry, int):
-            entry = self.entries[target] = Record(CLOSED, entry, 0, 0.0)
+            entry = self.entries[target] = Record(CLOSED, entry, 0, 0.0)  # 0.0: as a CLOSED target reads
         return entry

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
 import pytest
 
-from labkit.middleware import BreakerEvent
+from labkit.config import (
+    BulkheadMiddlewareConfig,
+    CircuitBreakerMiddlewareConfig,
+    GuardedCircuitBreakerMiddlewareConfig,
+    RetryBudgetMiddlewareConfig,
+    WindowCircuitBreakerMiddlewareConfig,
+)
+from labkit.middleware import (
+    BreakerEvent,
+    BulkheadMiddleware,
+    CircuitBreakerMiddleware,
+    FunctionMiddlewareChain,
+    FunctionMiddlewareContext,
+    GuardedCircuitBreakerMiddleware,
+    RetryBudgetMiddleware,
+    WindowCircuitBreakerMiddleware,
+)
 from labkit.policies import CircuitBreakerState
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
@@ -132,6 +149,55 @@ def test_a_listener_that_raises_disturbs_nobody(bench: Any, caplog: pytest.LogCa
     assert told == ["admitted", "succeeded", "admitted", "failed", "opened", "rejected"]
     assert [record.exc_info[1].args for record in caplog.records if record.exc_info] == [("no room on the screen",)] * 6
     assert breaker.snapshot("parts").state is OPEN
+
+
+TELLERS: list[tuple[type[Any], Any, str]] = [
+    (CircuitBreakerMiddleware, CircuitBreakerMiddlewareConfig(), "breaker"),
+    (GuardedCircuitBreakerMiddleware, GuardedCircuitBreakerMiddlewareConfig(), "breaker"),
+    (
+        WindowCircuitBreakerMiddleware,
+        WindowCircuitBreakerMiddlewareConfig(failure_threshold=3, interval=60.0),
+        "breaker",
+    ),
+    (BulkheadMiddleware, BulkheadMiddlewareConfig(max_concurrent=1), "bulkhead"),
+    (RetryBudgetMiddleware, RetryBudgetMiddlewareConfig(), "retry budget"),
+]
+
+
+@pytest.mark.parametrize(("kind", "config", "name"), TELLERS)
+def test_whoever_is_given_no_clock_tells_in_asyncios_time(
+    kind: type[Any], config: Any, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of every kind that tells anything; and a listener that fails is logged with whose it is and what it heard."""
+    told: list[Any] = []
+    middleware = kind(config)
+
+    def broken(event: Any) -> None:
+        told.append(event)
+        raise ValueError("no room on the screen")
+
+    async def service() -> str:
+        return "ok"
+
+    async def main() -> tuple[float, float]:
+        now = asyncio.get_running_loop().time
+        began = now()
+        context = FunctionMiddlewareContext(name="parts")
+        if isinstance(middleware, RetryBudgetMiddleware):
+            assert middleware.spend("parts")
+        else:
+            call = FunctionMiddlewareChain(middleware=[middleware], context=context).build_single(service)
+            assert await call() == "ok"
+        return began, now()
+
+    middleware.listen(broken)
+    with caplog.at_level(logging.ERROR):
+        began, ended = asyncio.run(main())
+    assert told
+    assert all(began <= event.at <= ended for event in told)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a listener of the {name} failed on {event}" for event in told
+    ]
 
 
 def test_listeners_may_leave_at_any_time(bench: Any) -> None:

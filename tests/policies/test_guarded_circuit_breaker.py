@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -262,6 +263,18 @@ def test_a_late_owner_decides_only_while_nobody_has_taken_its_place() -> None:
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
+def test_the_cooldown_lasts_to_its_last_moment() -> None:
+    """Just before its end a call is rejected, with what is left of it; at its end one is admitted as the probe."""
+    policy = breaker()
+    policy.settle("t", GenerationPermit(Permit.ORDINARY, 0), Outcome.FAILURE, 0.0)
+    last = math.nextafter(COOLDOWN, 0.0)
+    assert policy.admit("t", last) == Rejection("t", COOLDOWN - last)
+    permit = policy.admit("t", COOLDOWN)
+    assert isinstance(permit, GenerationPermit)
+    assert permit.kind is Permit.PROBE
+    assert policy.admit("t", COOLDOWN) == Rejection("t", None)
+
+
 def test_idle_closed_targets_are_forgotten() -> None:
     """Of 100,000 targets that each fail once, a second apart, no more stay than fit into the idle period."""
     policy = GuardedCircuitBreakerPolicy(3, COOLDOWN, idle_period=100.0)
@@ -289,6 +302,25 @@ def test_open_half_open_and_forced_targets_stay() -> None:
     assert set(policy.entries) == {"t", "u", "open", "shut"}
     assert policy.snapshot("t").state is HALF_OPEN
     assert policy.snapshot("u").state is OPEN
+
+
+def test_a_target_that_failed_before_it_opened_or_was_forced_stays() -> None:
+    """That it would once have been forgotten as CLOSED and idle no longer holds of a target that is not."""
+    policy = GuardedCircuitBreakerPolicy(2, COOLDOWN, idle_period=100.0)
+
+    def fail(name: str) -> None:
+        permit = policy.admit(name, 0.0)
+        assert isinstance(permit, GenerationPermit)
+        policy.settle(name, permit, Outcome.FAILURE, 0.0)
+
+    acts = {"tripped": fail, "open": lambda name: policy.force_open(name, 1.0)}
+    for name, act in {**acts, "shut": lambda name: policy.force_close(name, 1.0)}.items():
+        fail(name)
+        act(name)
+    for _ in range(10):
+        policy.admit("another", 1e6)
+    assert set(policy.entries) == {"tripped", "open", "shut"}
+    assert policy.admit("open", 1e6) == Rejection("open", None)
 
 
 def test_work_for_forgetting_is_bounded() -> None:
