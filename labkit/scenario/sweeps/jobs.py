@@ -147,7 +147,8 @@ def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int, stop: Stop) -> It
 
     others = set(active_children())
     spawn = get_context("spawn")
-    no_more = spawn.Event()
+    # A bare byte, and no Event: that has a lock, which a worker that is killed would keep for ever.
+    no_more = spawn.RawValue("b", 0)
     pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_begin, initargs=(no_more,))
     rest = iter(chunks)
     waiting: set[Future[Results]] = set()
@@ -162,9 +163,9 @@ def in_processes(job: Job, chunks: Iterable[Chunk], jobs: int, stop: Stop) -> It
         while waiting:
             done, _ = wait(waiting, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
             waiting -= done
-            if not no_more.is_set() and stop():
-                no_more.set()
-            if no_more.is_set():
+            if not no_more.value and stop():
+                no_more.value = 1
+            if no_more.value:
                 waiting -= {one for one in waiting if one.cancel()}
             else:
                 submit(len(done))
@@ -188,7 +189,7 @@ def _begin(no_more: Any) -> None:
     from threading import Thread
 
     global _stop_asked
-    _stop_asked = no_more.is_set
+    _stop_asked = lambda: bool(no_more.value)  # noqa: E731 - in place of the one above
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
