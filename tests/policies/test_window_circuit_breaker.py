@@ -321,6 +321,34 @@ def test_targets_that_are_quiet_are_forgotten() -> None:
     assert breaker.snapshot("t99999", 999.99).failures == 1
 
 
+def test_forgetting_others_changes_no_count_of_those_that_stay() -> None:
+    """In the middle of a part of the window too: what leaves the window later leaves it then."""
+    breaker = policy(failure_rate=1.0, window=10.0, minimum_calls=3)
+    fail(breaker, 4.5, times=2)
+    for number in range(1001):
+        fail(breaker, 13.5, target=f"t{number}")
+    assert breaker.snapshot("t", 13.5).failures == 2
+    fail(breaker, 14.2)
+    assert breaker.snapshot("t", 14.2).failures == 1
+
+
+def test_forgetting_is_seldom_where_nothing_can_be_forgotten() -> None:
+    """All targets are looked through when they have doubled in number, not at each new one."""
+
+    class Counting(WindowCircuitBreakerPolicy):
+        looked = 0
+
+        def _tidy(self, now: float) -> None:
+            Counting.looked += 1
+            super()._tidy(now)
+
+    breaker = Counting(failure_threshold=2, interval=10.0)
+    for number in range(8000):
+        fail(breaker, 1.0, target=f"t{number}")
+    assert len(breaker.entries) == 8000
+    assert Counting.looked <= 4
+
+
 def test_a_forgotten_target_drops_what_began_before() -> None:
     """A call that began before its target opened, closed and was forgotten says nothing about the target now."""
     breaker = policy(failure_threshold=1, interval=10.0)
