@@ -1,7 +1,10 @@
 # Every target is one call of tools/bootstrap.py, which also works without make: python -m tools.bootstrap TARGET
 # PYTHON=python3.12 chooses the interpreter; ARGS="..." is handed on.
 
-FIRST = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.15 python3.16 $(PYTHON); do $$p -c '' 2>/dev/null && echo $$p && break; done)
+# Any Python from 3.7 on can read tools/bootstrap.py, which then looks for the one that fits best.
+NAMES = python3 python3.14 python3.13 python3.12 python3.11 $(PYTHON) `seq -f python3.%g 15 40` python
+TRY = -c 'from __future__ import annotations' >/dev/null 2>&1
+FIRST = $(shell for p in $(NAMES); do $$p $(TRY) && echo $$p && break; done)
 RUN = $(or $(FIRST),$(error labkit needs Python 3.11 or newer with pip, and no Python was found)) -m tools.bootstrap
 ifdef PYTHON
 export PYTHON

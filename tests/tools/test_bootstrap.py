@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -38,6 +39,7 @@ def test_an_old_python_can_read_it() -> None:
 def test_the_running_python_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter that runs the script is taken when it fits."""
     monkeypatch.delenv("PYTHON", raising=False)
+    monkeypatch.setattr(bootstrap, "candidates", list)  # a newer Python than the tested ones gives way to one of those
     assert bootstrap.find_python().version == sys.version_info[:3]
 
 
@@ -214,6 +216,18 @@ def test_another_python_makes_it_anew(
 
 
 # ------------------------------------------------------------------------------------------------- the Makefile's half
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
+def test_make_finds_a_python_whatever_its_version(tmp_path: Path) -> None:
+    """The Makefile steps over a Python that cannot read the script, and takes a new one whose name it does not list."""
+    for tool in ("make", "sh", "seq"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    for name, status in (("python3", 1), ("python3.17", 0)):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "$2"\n[ -z "$2" ] || exit {status}\n')
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(["make", "-n", "lab"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.stdout.startswith("python3.17 -m tools.bootstrap lab"), done.stderr
 
 
 def test_make_alone_lists_every_target() -> None:
